@@ -1,0 +1,1 @@
+"""Where it runs: chips, nodes and their cycle-level models."""

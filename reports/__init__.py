@@ -1,0 +1,1 @@
+"""So what: tables, figures, pages and timelines made from result records."""

@@ -1,0 +1,1 @@
+"""Interpreters of the graph, kernel programs, cache pools, serving and planning."""

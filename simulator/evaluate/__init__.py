@@ -1,0 +1,1 @@
+"""Numeric execution: the dense reference and the packed, paged evaluator."""

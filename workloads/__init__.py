@@ -1,0 +1,1 @@
+"""What is computed and asked for: operations, graph, models, logical cache state."""
