@@ -1,0 +1,111 @@
+"""A number from outside, with its unit, where it comes from and how far to trust it.
+
+In YAML: `{value: 4.8, unit: TB/s, kind: published, source: "..."}`, with an optional `note`.
+A schema declares the dimension by the field's type: `bandwidth: BytesPerSecond`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, model_validator
+
+from simulator.basis.errors import InputError
+from simulator.basis.units import find_unit, to_si, unit_names
+from simulator.basis.yaml_loader import KeyFaultError, StrictModel
+
+Kind = Literal["published", "measured", "derived", "guessed"]
+
+
+class Sourced(StrictModel):
+    """A positive number with unit and origin.
+
+    `published`: a datasheet or paper says so. `measured`: somebody ran it on the hardware.
+    `derived`: follows from other numbers, `source` says how. `guessed`: `note` says why.
+    """
+
+    value: int | float
+    unit: str
+    kind: Kind
+    source: str | None = None
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            find_unit(self.unit)
+        except InputError as error:
+            raise KeyFaultError(("unit",), error.message) from None
+        if self.value <= 0:
+            raise KeyFaultError(("value",), f"value is {self.value}, expected more than 0")
+        if self.kind == "guessed":
+            if not (self.note or "").strip():
+                raise KeyFaultError(("kind",), "a guessed number needs a 'note' with the reason")
+        elif not (self.source or "").strip():
+            what = "the derivation" if self.kind == "derived" else "where it was read"
+            raise KeyFaultError(("kind",), f"a {self.kind} number needs a 'source' with {what}")
+        return self
+
+    @property
+    def dimension(self) -> str:
+        """SI unit that `si` is given in: `B`, `B/s`, `FLOP/s`, `Hz`, `s`, ..."""
+        return find_unit(self.unit).dimension
+
+    @cached_property
+    def si(self) -> int | float:
+        """Value in SI units; an int where it is whole."""
+        return to_si(self.value, self.unit)
+
+    @property
+    def whole(self) -> int:
+        """Value in SI units where only a whole number makes sense (counts, bytes)."""
+        if not isinstance(self.si, int):
+            raise InputError(
+                f"{self.value} {self.unit} is {self.si} {self.dimension}, expected a whole number"
+            )
+        return self.si
+
+    def describe(self) -> str:
+        """One line for reports: value, unit, kind and where it is from."""
+        origin = self.source or self.note
+        return f"{self.value} {self.unit} ({self.kind}: {origin})"
+
+
+def of_dimension(dimension: str, *, whole: bool = False) -> AfterValidator:
+    """Validator that a `Sourced` has this dimension, for `Annotated[Sourced, ...]`."""
+
+    def check(number: Sourced) -> Sourced:
+        if number.dimension != dimension:
+            raise KeyFaultError(
+                ("unit",),
+                f"unit {number.unit!r} measures {number.dimension}, expected a unit of "
+                f"{dimension}: {', '.join(unit_names(dimension))}",
+            )
+        if whole and not isinstance(number.si, int):
+            raise KeyFaultError(
+                ("value",),
+                f"value is {number.value} {number.unit}, expected a whole number of {dimension}",
+            )
+        return number
+
+    return AfterValidator(check)
+
+
+Bytes = Annotated[Sourced, of_dimension("B", whole=True)]
+BytesPerSecond = Annotated[Sourced, of_dimension("B/s")]
+BitsPerSecond = Annotated[Sourced, of_dimension("b/s")]
+Bits = Annotated[Sourced, of_dimension("bit", whole=True)]
+FlopsPerSecond = Annotated[Sourced, of_dimension("FLOP/s")]
+Hertz = Annotated[Sourced, of_dimension("Hz")]
+Seconds = Annotated[Sourced, of_dimension("s")]
+Watts = Annotated[Sourced, of_dimension("W")]
+Count = Annotated[Sourced, of_dimension("1", whole=True)]
+Ratio = Annotated[Sourced, of_dimension("1")]
+BytesPerClock = Annotated[Sourced, of_dimension("B/clk")]
+FlopsPerClock = Annotated[Sourced, of_dimension("FLOP/clk")]
+Cycles = Annotated[Sourced, of_dimension("clk")]
+IoPerSecond = Annotated[Sourced, of_dimension("IO/s")]
+Dollars = Annotated[Sourced, of_dimension("USD")]
+DollarsPerHour = Annotated[Sourced, of_dimension("USD/h")]
+DollarsPerGigabyte = Annotated[Sourced, of_dimension("USD/GB")]
