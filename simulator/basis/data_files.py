@@ -1,0 +1,45 @@
+"""A user's word for a file of facts: a name of one that ships with the package, or a path."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from simulator.basis.errors import InputError, unknown_name
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def is_path(name_or_path: str | Path) -> bool:
+    """True where the word is a path: it ends like a data file or holds a separator."""
+    if isinstance(name_or_path, Path):
+        return True
+    word = name_or_path.lower()
+    return word.endswith(_SUFFIXES) or "/" in word or "\\" in word
+
+
+def list_data_names(package: str, folder: str) -> list[str]:
+    """Names of the YAML files that ship in a folder of a package, sorted."""
+    return sorted(path.stem for path in _folder(package, folder).glob("*.yaml"))
+
+
+def find_data_file(what: str, name_or_path: str | Path, package: str, folder: str) -> Path:
+    """Path of a shipped file by its name, or of the user's own file.
+
+    An unknown name is an InputError with the nearest one; a missing file says so.
+    """
+    if is_path(name_or_path):
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise InputError(f"{path}: no such {what} file")
+        return path
+    name = str(name_or_path)
+    path = _folder(package, folder) / f"{name.lower()}.yaml"
+    if not name or not path.is_file():
+        names = list_data_names(package, folder)
+        raise InputError(f"{unknown_name(what, name, names)}; a path to a YAML file also works")
+    return path
+
+
+def _folder(package: str, folder: str) -> Path:
+    return Path(str(files(package))) / folder

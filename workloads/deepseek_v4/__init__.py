@@ -1,0 +1,1 @@
+"""DeepSeek-V4: its configuration, graph and cache state."""
