@@ -1,0 +1,144 @@
+"""What a costed step leaves behind: flat, frozen records. Reports are functions of these.
+
+Times are integer picoseconds; bytes and FLOP are those of one rank (the busiest one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workloads.parallel import ParallelLayout
+
+RESOURCES = ("matrix", "vector", "special", "memory", "link", "launch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecord:
+    """One launch on the modelled rank.
+
+    `path` is scope/name; `kind` the kind of layer (embed, swa, csa, hca, mtp, head); `nodes` the
+    graph nodes fused into it. `flops` by math class. `dram_*` count bytes after the LLC. `busy_ps`
+    is the time each resource alone would need; `bound` the one that sets the duration.
+    """
+
+    path: str
+    name: str
+    family: str
+    scope: str
+    kind: str
+    stream: int
+    start_ps: int
+    end_ps: int
+    nodes: tuple[str, ...]
+    flops: Mapping[str, int]
+    vector_ops: int
+    special_ops: int
+    weight_bytes: int
+    activation_bytes: int
+    cache_read_bytes: int
+    cache_write_bytes: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+    link_bytes: int
+    busy_ps: Mapping[str, int]
+    bound: str
+
+    @property
+    def duration_ps(self) -> int:
+        """End minus start."""
+        return self.end_ps - self.start_ps
+
+    @property
+    def total_flops(self) -> int:
+        """Matrix FLOP of every class."""
+        return sum(self.flops.values())
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes read and written after the LLC."""
+        return self.dram_read_bytes + self.dram_write_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepQuestion:
+    """What was asked: everything that decides the result, by name."""
+
+    model: str
+    chip: str
+    count: int
+    layout: ParallelLayout
+    phase: str
+    batch: int
+    context: int
+    new_tokens: int
+    fidelity: str
+    engine: str
+    index_dtype: str
+    expert_dtype: str
+    kv_dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """Bytes that the step holds on one rank, against the chip's memory."""
+
+    weight_bytes: int
+    state_bytes_by_pool: Mapping[str, int]
+    workspace_bytes: int
+    capacity_bytes: int
+
+    @property
+    def state_bytes(self) -> int:
+        """Resident cache state of the rank's requests."""
+        return sum(self.state_bytes_by_pool.values())
+
+    @property
+    def used_bytes(self) -> int:
+        """Weights, state and workspace."""
+        return self.weight_bytes + self.state_bytes + self.workspace_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipPeaks:
+    """Peaks of the chip that a roofline is drawn with; per second, SI units."""
+
+    name: str
+    matrix_flops_per_s: Mapping[str, float]
+    vector_ops_per_s: float
+    dram_bytes_per_s: float
+    link_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """One costed step."""
+
+    question: StepQuestion
+    kernels: tuple[KernelRecord, ...]
+    total_ps: int
+    tokens: int
+    memory: MemoryUse
+    peaks: ChipPeaks
+    assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the step."""
+        return self.total_ps * 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofLine:
+    """Outcome of running the shipped golden file: which, its largest difference, the tolerance."""
+
+    golden_name: str
+    largest_difference: float
+    tolerance: float
+    checks: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether every difference is within its tolerance."""
+        return self.largest_difference <= self.tolerance

@@ -1,0 +1,1 @@
+"""Lowering: the graph becomes the kernels that an engine launches."""

@@ -1,0 +1,73 @@
+"""Which number formats a deployment stores and multiplies: experts, index keys, key-value rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.basis.errors import InputError, unknown_name
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.dtype import FP4_GROUP, FP8_BLOCK, DType
+from workloads.entry_format import (
+    Bf16Entry,
+    EntryFormat,
+    Fp4IndexEntry,
+    Fp8IndexEntry,
+    Fp8KvEntry,
+    PlainEntry,
+)
+
+EXPERT_DTYPES = ("fp4", "fp8")
+INDEX_DTYPES = ("fp8", "fp4", "bf16")
+KV_DTYPES = ("fp8", "bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Stored formats. FP8 index keys are what engines use by default; FP4 is the checkpoint's.
+
+    `expert` fp4 multiplies FP8 activations with FP4 weights; fp8 is the repacked form (one byte a
+    weight, 128 x 128 scales; lossless for V4 by its report).
+    """
+
+    expert: str = "fp4"
+    index: str = "fp8"
+    kv: str = "fp8"
+
+    def __post_init__(self) -> None:
+        for what, value, allowed in (
+            ("expert dtype", self.expert, EXPERT_DTYPES),
+            ("index dtype", self.index, INDEX_DTYPES),
+            ("kv dtype", self.kv, KV_DTYPES),
+        ):
+            if value not in allowed:
+                raise InputError(unknown_name(what, value, allowed))
+
+    @property
+    def expert_weight(self) -> DType:
+        """Stored format of the routed experts."""
+        return FP4_GROUP if self.expert == "fp4" else FP8_BLOCK
+
+    @property
+    def expert_math(self) -> str:
+        """Rate class of the expert products."""
+        return "fp8xfp4" if self.expert == "fp4" else "fp8"
+
+    @property
+    def index_math(self) -> str:
+        """Rate class of the index scores."""
+        return {"fp4": "fp4_index", "fp8": "fp8", "bf16": "bf16"}[self.index]
+
+    def kv_format(self, config: ModelConfig) -> EntryFormat:
+        """Window and compressed entries."""
+        if self.kv == "bf16":
+            return Bf16Entry(config.head_dim)
+        return Fp8KvEntry(config.nope_head_dim, config.qk_rope_head_dim)
+
+    def index_format(self, config: ModelConfig) -> EntryFormat:
+        """Index keys."""
+        formats = {"fp4": Fp4IndexEntry, "fp8": Fp8IndexEntry, "bf16": Bf16Entry}
+        return formats[self.index](config.index_head_dim)
+
+    def state_format(self, halves: int, entry_dim: int) -> EntryFormat:
+        """A compressor row: values and scores in fp32."""
+        return PlainEntry(2 * halves * entry_dim, "float32")

@@ -1,0 +1,47 @@
+"""Cache regions of each kind of layer: what a request's state consists of."""
+
+from __future__ import annotations
+
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.precision import Precision
+from workloads.state_layout import Every, Region, Ring, StateLayout, Tail
+
+# Overlapping blocks (ratio 4) pool two halves of the projection: previous block and own block.
+HALVES = {4: 2, 128: 1}
+
+
+def layer_regions(config: ModelConfig, precision: Precision, ratio: int) -> dict[str, Region]:
+    """Regions of one layer by local name, in the order in which a request lists them."""
+    kv = precision.kv_format(config)
+    regions = {"window": Region("window", "window", Ring(config.sliding_window), kv)}
+    if ratio:
+        pool = f"c{ratio}"
+        halves = HALVES[ratio]
+        state = precision.state_format(halves, config.head_dim)
+        regions[pool] = Region(pool, pool, Every(ratio), kv)
+        regions["state"] = Region("state", "state", Tail(halves * ratio), state)
+    if ratio == 4:
+        state = precision.state_format(HALVES[4], config.index_head_dim)
+        index = precision.index_format(config)
+        regions["index"] = Region("index", "index", Every(4), index)
+        regions["index_state"] = Region("index_state", "index_state", Tail(HALVES[4] * 4), state)
+    return regions
+
+
+def model_state(config: ModelConfig, precision: Precision, mtp: bool = False) -> StateLayout:
+    """All regions of a model, named `layerNN/region`."""
+    ratios = [(layer_name(i), r) for i, r in enumerate(config.layer_ratios)]
+    if mtp:
+        ratios.append(("mtp", 0))
+    return StateLayout(
+        tuple(
+            Region(f"{layer}/{name}", region.pool, region.growth, region.format)
+            for layer, ratio in ratios
+            for name, region in layer_regions(config, precision, ratio).items()
+        )
+    )
+
+
+def layer_name(index: int) -> str:
+    """Scope of a backbone layer."""
+    return f"layer{index:02d}"

@@ -1,0 +1,96 @@
+"""The model's cache regions and how each grows: the logical side of the cache.
+
+A region belongs to one layer. `Every(m)` holds one entry per m tokens, append-only; `Ring(w)` the
+last w tokens; `Tail(r)` the compressor's last r rows. Entry formats give the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workloads.entry_format import EntryFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """One entry per `tokens` tokens, kept for the whole context."""
+
+    tokens: int
+
+    def entries(self, context: int) -> int:
+        """Entries that a request of `context` tokens holds."""
+        return context // self.tokens
+
+    def resident(self, context: int) -> int:
+        """Entries allocated for a request, without paging."""
+        return self.entries(context)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The last `tokens` tokens, overwritten in place."""
+
+    tokens: int
+
+    def entries(self, context: int) -> int:
+        """Rows that hold something."""
+        return min(context, self.tokens)
+
+    def resident(self, context: int) -> int:
+        """Rows allocated for a request: all of them, always."""
+        return self.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Tail(Ring):
+    """Compressor rows not yet folded into an entry (with the previous block where it overlaps)."""
+
+
+Growth = Every | Ring | Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A cache region of one layer.
+
+    `pool` names the kind of region across layers: window, c4, index, c128, state, index_state.
+    """
+
+    name: str
+    pool: str
+    growth: Growth
+    format: EntryFormat
+
+    def resident_bytes(self, context: int) -> int:
+        """Bytes that a request of `context` tokens holds, without paging or padding."""
+        return self.growth.resident(context) * self.format.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class StateLayout:
+    """All cache regions of a model."""
+
+    regions: tuple[Region, ...]
+
+    def nbytes(self, context: int) -> int:
+        """Bytes of one request at a context."""
+        return sum(region.resident_bytes(context) for region in self.regions)
+
+    def by_pool(self, context: int) -> dict[str, int]:
+        """Bytes of one request at a context, by pool."""
+        pools: dict[str, int] = {}
+        for region in self.regions:
+            pools[region.pool] = pools.get(region.pool, 0) + region.resident_bytes(context)
+        return pools
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes that a request holds whatever its context."""
+        return sum(r.resident_bytes(0) for r in self.regions if not isinstance(r.growth, Every))
+
+    @property
+    def growth_bytes_per_token(self) -> float:
+        """Bytes that each further token adds, on average."""
+        return sum(
+            r.format.nbytes / r.growth.tokens for r in self.regions if isinstance(r.growth, Every)
+        )

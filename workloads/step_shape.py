@@ -1,0 +1,117 @@
+"""What one step computes: (new tokens, past tokens) of every request in the batch.
+
+Ragged sums (visible window keys, compressed entries, top-k picks of every query) are exact and in
+closed form, so one node of the graph serves a batch of any mix. A query at position t (0-indexed)
+sees min(t+1, window) raw keys and (t+1)//ratio compressed entries, itself included.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from simulator.basis.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """The requests of one step, in packed order. `requests[i]` is (new, past) tokens."""
+
+    requests: tuple[tuple[int, int], ...]
+    _counts: tuple[tuple[tuple[int, int], int], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.requests:
+            raise InputError("a step needs at least one request, but none was given")
+        for new, past in self.requests:
+            if new < 1 or past < 0:
+                raise InputError(
+                    f"a request of a step needs new tokens >= 1 and past tokens >= 0, "
+                    f"but new = {new} and past = {past} were given"
+                )
+        object.__setattr__(self, "_counts", tuple(Counter(self.requests).items()))
+
+    @classmethod
+    def uniform(cls, batch: int, new: int, past: int) -> StepShape:
+        """A batch of equal requests."""
+        if batch < 1:
+            raise InputError(f"batch must be at least 1, but {batch} was given")
+        return cls(((new, past),) * batch)
+
+    def total(self, term: Callable[[int, int], int]) -> int:
+        """Sum of term(new, past) over the requests."""
+        return sum(term(new, past) * count for (new, past), count in self._counts)
+
+    @property
+    def batch(self) -> int:
+        """Requests in the step."""
+        return len(self.requests)
+
+    @property
+    def tokens(self) -> int:
+        """New tokens of all requests: the packed rows."""
+        return self.total(lambda new, _: new)
+
+    @property
+    def max_context(self) -> int:
+        """Longest request after the step."""
+        return max(new + past for new, past in self.requests)
+
+    def window_pairs(self, window: int) -> int:
+        """Sum over queries of min(t+1, window)."""
+        return self._difference(lambda n: capped_sum(n, 1, window))
+
+    def window_past_rows(self, window: int) -> int:
+        """Raw keys of earlier steps that a chunk still needs: min(past, window-1) a request."""
+        return self.total(lambda _, past: min(past, window - 1))
+
+    def window_written_rows(self, window: int) -> int:
+        """Rows of the chunk that survive in the ring: min(new, window) a request."""
+        return self.total(lambda new, _: min(new, window))
+
+    def entry_pairs(self, ratio: int) -> int:
+        """Sum over queries of the visible compressed entries (t+1)//ratio."""
+        return self._difference(lambda n: floor_sum(n, ratio))
+
+    def picked_pairs(self, ratio: int, top_k: int) -> int:
+        """Sum over queries of min((t+1)//ratio, top_k)."""
+        return self._difference(lambda n: capped_sum(n, ratio, top_k))
+
+    def emitted(self, ratio: int) -> int:
+        """Compressed entries that the step completes."""
+        return self._difference(lambda n: n // ratio)
+
+    def entries(self, ratio: int) -> int:
+        """Compressed entries that the requests hold after the step."""
+        return self.total(lambda new, past: (new + past) // ratio)
+
+    def _difference(self, prefix_sum: Callable[[int], int]) -> int:
+        return self.total(lambda new, past: prefix_sum(past + new) - prefix_sum(past))
+
+    def split(self, parts: int) -> StepShape:
+        """The busiest of `parts` equal shares: every parts-th request from the first on."""
+        return self if parts == 1 else StepShape(self.requests[::parts])
+
+
+def floor_sum(n: int, ratio: int) -> int:
+    """Sum of u//ratio for u = 1..n: ratio q(q-1)/2 + q(r+1) with n = q ratio + r."""
+    q, r = divmod(n, ratio)
+    return ratio * q * (q - 1) // 2 + q * (r + 1)
+
+
+def capped_sum(n: int, ratio: int, cap: int) -> int:
+    """Sum of min(u//ratio, cap) for u = 1..n."""
+    knee = min(n, ratio * cap)
+    return floor_sum(knee, ratio) + cap * (n - knee)
+
+
+def parse_requests(texts: Iterable[str]) -> StepShape:
+    """A ragged batch from `new:past` texts, as in `6:0 3:3`."""
+    requests = []
+    for text in texts:
+        new, separator, past = text.partition(":")
+        if not separator or not new.strip().isdigit() or not past.strip().isdigit():
+            raise InputError(f"a request is written new:past with whole numbers, but got {text!r}")
+        requests.append((int(new), int(past)))
+    return StepShape(tuple(requests))
