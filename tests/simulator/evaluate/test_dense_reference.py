@@ -167,8 +167,8 @@ def test_swiglu_clamp_by_hand(clamped: bool) -> None:
     weights["model.embed_tokens.weight"][:] = 1
     weights[layer + "self_attn.o_b_proj.weight"][:] = 0
     weights[layer + "post_attention_layernorm.weight"][:] = 1
-    weights[layer + "mlp.experts.gate_up_proj"][0, :, 0] = [20, -3, 15, -25]
-    weights[layer + "mlp.experts.down_proj"][0, 0] = [1, 100]
+    weights[layer + "mlp.experts.gate_up_proj"][0, :, 0] = [20, -12, 15, -25]
+    weights[layer + "mlp.experts.down_proj"][0, 0] = [1, 1e5]
     weights[layer + "mlp.shared_experts.gate_proj.weight"][:, 0] = [12, -1]
     weights[layer + "mlp.shared_experts.up_proj.weight"][:, 0] = [-14, 30]
     weights[layer + "mlp.shared_experts.down_proj.weight"][0] = [1, 10]
@@ -176,7 +176,7 @@ def test_swiglu_clamp_by_hand(clamped: bool) -> None:
     def silu(x: float) -> float:
         return x / (1 + math.exp(-x))
 
-    routed = silu(10) * 10 + 100 * silu(-3) * -10
+    routed = silu(10) * 10 + 1e5 * silu(-12) * -10  # the gate has no lower limit
     shared = silu(10) * -10 + 10 * silu(-1) * 10
     unclamped = silu(12) * -14 + 10 * silu(-1) * 30
     found = forward(config, weights, [3, 4], clamp_shared_expert=clamped)
@@ -210,10 +210,11 @@ def test_yarn_stretches_only_slow_pairs_of_compressed_layers() -> None:
         assert np.allclose(stretched, logits, rtol=0, atol=1e-12) is same
 
 
+@pytest.mark.parametrize("ratio", [0, 4])
 @pytest.mark.parametrize("path", ["e_proj", "h_proj"])
-def test_mtp_block_equals_a_backbone_layer_on_the_same_input(path: str) -> None:
+def test_mtp_block_equals_a_backbone_layer_on_the_same_input(path: str, ratio: int) -> None:
     """Identity projection, unit norms: the MTP layer then starts as the backbone's layer does."""
-    config = ONE_LAYER | {"num_nextn_predict_layers": 1, "compress_ratios": [0, 0]}
+    config = ONE_LAYER | {"num_nextn_predict_layers": 1, "compress_ratios": [ratio, ratio]}
     config |= {"rms_norm_eps": 1e-12}
     weights = random_weights(config, 7, mtp=True)
     embed = weights["model.embed_tokens.weight"]
