@@ -1,0 +1,132 @@
+"""A node as facts: how many chips share a scale-up domain, and by which links.
+
+`find_node("h200", 8)` gives the node that the chip sits in; `load_node` reads one by name or path.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from hwmodels.chip import find_chip
+from simulator.basis.data_files import find_data_file, is_path, list_data_names
+from simulator.basis.errors import InputError
+from simulator.basis.sourced import BytesPerSecond, Count, Seconds
+from simulator.basis.yaml_loader import StrictModel, load_yaml
+
+LinkKind = Literal["NVLink4", "NVLink5", "HCCS", "UB", "InfinityFabric"]
+
+
+class ScaleUpLink(StrictModel):
+    """Links inside the node. `bandwidth` is all that one chip can send at once.
+
+    In a `mesh` every pair of chips has its own link of `peer_bandwidth`; through a `switch` a chip
+    may send its whole bandwidth to one peer.
+    """
+
+    kind: LinkKind
+    topology: Literal["switch", "mesh"]
+    bandwidth: BytesPerSecond
+    peer_bandwidth: BytesPerSecond | None = None
+    latency: Seconds
+    in_switch_reduction: bool
+
+
+class Link(StrictModel):
+    """A link of one chip to the host or to the network, one way."""
+
+    kind: str
+    bandwidth: BytesPerSecond
+    latency: Seconds
+
+
+class NodeSpec(StrictModel):
+    """Chips that share one scale-up domain, and what joins them."""
+
+    name: str
+    chip: str
+    chips_per_node: Count
+    scale_up: ScaleUpLink
+    host_link: Link
+    scale_out: Link
+
+    @property
+    def chip_count(self) -> int:
+        """Chips in one scale-up domain."""
+        return self.chips_per_node.whole
+
+    @property
+    def link_bytes_per_s(self) -> float:
+        """Scale-up bandwidth of one chip, one way."""
+        return self.scale_up.bandwidth.si
+
+    @property
+    def peer_bytes_per_s(self) -> float:
+        """What one chip can send to one peer: a mesh has one link a pair."""
+        peer = self.scale_up.peer_bandwidth
+        return peer.si if peer else self.link_bytes_per_s
+
+    @property
+    def link_latency_s(self) -> float:
+        """Time of an empty message between two chips of the node."""
+        return self.scale_up.latency.si
+
+    @property
+    def in_switch_reduction(self) -> bool:
+        """True where the switch adds up operands, so that an all-reduce sends them once."""
+        return self.scale_up.in_switch_reduction
+
+    @property
+    def host_bytes_per_s(self) -> float:
+        """Bandwidth of one chip to host memory, one way."""
+        return self.host_link.bandwidth.si
+
+    @property
+    def host_latency_s(self) -> float:
+        """Time of an empty transfer to host memory."""
+        return self.host_link.latency.si
+
+    @property
+    def scale_out_bytes_per_s(self) -> float:
+        """Network bandwidth of one chip to other nodes, one way."""
+        return self.scale_out.bandwidth.si
+
+    @property
+    def scale_out_latency_s(self) -> float:
+        """Time of an empty message to another node."""
+        return self.scale_out.latency.si
+
+    def nodes_for(self, chips: int) -> int:
+        """Nodes that this many chips take."""
+        return -(-chips // self.chip_count)
+
+
+def list_nodes() -> list[str]:
+    """Names of the nodes that ship with the package."""
+    return list_data_names(__package__, "nodes")
+
+
+def load_node(name_or_path: str | Path) -> NodeSpec:
+    """Node by name (`h200-x8`) or by path to a YAML file of the same form."""
+    return load_yaml(find_data_file("node", name_or_path, __package__, "nodes"), NodeSpec)
+
+
+def find_node(chip: str | Path, count: int = 1) -> NodeSpec:
+    """Node for `count` chips of a kind: the smallest shipped one that holds them all.
+
+    More chips than any one node holds is no error: they take several nodes (`nodes_for`), joined by
+    `scale_out`. A chip file of the user's sits in the node that its key `node` names.
+    """
+    if count < 1:
+        raise InputError(f"{count} chips asked for, expected at least 1")
+    spec = find_chip(chip)
+    usual = load_node(spec.node)
+    if is_path(chip):
+        return usual.model_copy(update={"chip": str(chip)})
+    others = [load_node(name) for name in list_nodes() if name.startswith(f"{spec.name}-")]
+    nodes = sorted({node.name: node for node in [usual, *others]}.values(), key=_chip_count)
+    return next((node for node in nodes if node.chip_count >= count), nodes[-1])
+
+
+def _chip_count(node: NodeSpec) -> int:
+    return node.chip_count
