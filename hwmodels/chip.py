@@ -27,6 +27,7 @@ from simulator.basis.sourced import (
 )
 from simulator.basis.yaml_loader import StrictModel, load_yaml
 
+_CHIPS = Path(__file__).parent / "chips"
 MatrixDtype = Literal["bf16", "fp16", "fp8", "fp4", "int8", "tf32", "fp32"]
 
 
@@ -269,12 +270,12 @@ class ChipSpec(StrictModel):
 
 def list_chips() -> list[str]:
     """Names of the chips that ship with the package."""
-    return list_data_names(__package__, "chips")
+    return list_data_names(_CHIPS)
 
 
 def find_chip(name_or_path: str | Path) -> ChipSpec:
     """Chip by name (`h200`) or by path to a YAML file of the same form."""
-    path = find_data_file("chip", name_or_path, __package__, "chips").resolve()
+    path = find_data_file("chip", name_or_path, _CHIPS).resolve()
     return _load(path, path.stat().st_mtime_ns)
 
 

@@ -14,6 +14,7 @@ from simulator.basis.errors import InputError
 from simulator.basis.sourced import BytesPerSecond, Count, Seconds
 from simulator.basis.yaml_loader import StrictModel, load_yaml
 
+_NODES = Path(__file__).parent / "nodes"
 LinkKind = Literal["NVLink4", "NVLink5", "HCCS", "UB", "InfinityFabric"]
 
 
@@ -103,12 +104,12 @@ class NodeSpec(StrictModel):
 
 def list_nodes() -> list[str]:
     """Names of the nodes that ship with the package."""
-    return list_data_names(__package__, "nodes")
+    return list_data_names(_NODES)
 
 
 def load_node(name_or_path: str | Path) -> NodeSpec:
     """Node by name (`h200-x8`) or by path to a YAML file of the same form."""
-    return load_yaml(find_data_file("node", name_or_path, __package__, "nodes"), NodeSpec)
+    return load_yaml(find_data_file("node", name_or_path, _NODES), NodeSpec)
 
 
 def find_node(chip: str | Path, count: int = 1) -> NodeSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 from simulator.basis.errors import InputError, unknown_name
@@ -18,12 +17,12 @@ def is_path(name_or_path: str | Path) -> bool:
     return word.endswith(_SUFFIXES) or "/" in word or "\\" in word
 
 
-def list_data_names(package: str, folder: str) -> list[str]:
-    """Names of the YAML files that ship in a folder of a package, sorted."""
-    return sorted(path.stem for path in _folder(package, folder).glob("*.yaml"))
+def list_data_names(folder: Path) -> list[str]:
+    """Names of the YAML files that ship in a folder beside the code, sorted."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def find_data_file(what: str, name_or_path: str | Path, package: str, folder: str) -> Path:
+def find_data_file(what: str, name_or_path: str | Path, folder: Path) -> Path:
     """Path of a shipped file by its name, or of the user's own file.
 
     An unknown name is an InputError with the nearest one; a missing file says so.
@@ -34,12 +33,8 @@ def find_data_file(what: str, name_or_path: str | Path, package: str, folder: st
             raise InputError(f"{path}: no such {what} file")
         return path
     name = str(name_or_path)
-    path = _folder(package, folder) / f"{name.lower()}.yaml"
+    path = folder / f"{name.lower()}.yaml"
     if not name or not path.is_file():
-        names = list_data_names(package, folder)
+        names = list_data_names(folder)
         raise InputError(f"{unknown_name(what, name, names)}; a path to a YAML file also works")
     return path
-
-
-def _folder(package: str, folder: str) -> Path:
-    return Path(str(files(package))) / folder

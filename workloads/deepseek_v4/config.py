@@ -28,6 +28,8 @@ AtLeastZero = Annotated[int, Field(ge=0)]
 PositiveNumber = Annotated[float, Field(gt=0)]
 LayerKind = Literal["swa", "csa", "hca"]
 
+_MODELS = Path(__file__).parent / "models"
+
 KIND_OF_RATIO: dict[int, LayerKind] = {0: "swa", 4: "csa", 128: "hca"}
 
 # Settings of which only one value is implemented: the key, that value, and what else exists.
@@ -194,7 +196,7 @@ class ModelConfig(StrictModel):
 
 def list_models() -> list[str]:
     """Names of the V4 models that ship with the package."""
-    return [name for name in list_data_names(__package__, "models") if name != "v3.2"]
+    return [name for name in list_data_names(_MODELS) if name != "v3.2"]
 
 
 def find_model(name_or_path: str | Path) -> ModelConfig:
@@ -204,7 +206,7 @@ def find_model(name_or_path: str | Path) -> ModelConfig:
             "v3.2 is a counted reference only (see reference_v32), it has no graph: "
             f"give one of {', '.join(list_models())}"
         )
-    path = find_data_file("model", name_or_path, __package__, "models")
+    path = find_data_file("model", name_or_path, _MODELS)
     data, lines = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
     return model_from_mapping(data, lines, name=path.parent.name if _is_hf(path) else path.stem)
 

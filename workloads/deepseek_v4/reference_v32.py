@@ -22,6 +22,8 @@ from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
 
 Positive = Annotated[int, Field(gt=0)]
 
+_MODELS = Path(__file__).parent / "models"
+
 # Keys of the published file that change no count.
 _UNCOUNTED = {
     *KNOWN_UNUSED,
@@ -78,7 +80,7 @@ class ReferenceV32(StrictModel):
 
 def find_reference(name_or_path: str | Path = "v3.2") -> ReferenceV32:
     """Reference by name, or by path to a YAML file or a config.json."""
-    path = find_data_file("model", name_or_path, __package__, "models")
+    path = find_data_file("model", name_or_path, _MODELS)
     data: dict[str, Any]
     lines: LineMap
     data, lines = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
