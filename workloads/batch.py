@@ -73,7 +73,9 @@ def pack(requests: list[tuple[Any, int]], next_ids: list[Any] | None = None) -> 
     counts = [len(ids) for ids, _ in requests]
     past = np.array([p for _, p in requests], dtype=np.int64)
     boundaries = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    positions = [np.arange(p, p + n, dtype=np.int64) for n, (_, p) in zip(counts, requests)]
+    positions = [
+        np.arange(p, p + n, dtype=np.int64) for n, (_, p) in zip(counts, requests, strict=True)
+    ]
     return Batch(
         token_ids=np.concatenate([np.asarray(ids, dtype=np.int64) for ids, _ in requests]),
         positions=np.concatenate(positions),

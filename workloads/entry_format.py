@@ -2,7 +2,7 @@
 
 | format | bytes for V4 | content |
 |---|---|---|
-| `Fp8KvEntry(448, 64)` | 584 | e4m3 no-position dims, bf16 rotary dims, a ue8m0 scale per 64, pad to 8 |
+| `Fp8KvEntry(448, 64)` | 584 | e4m3, bf16 rotary dims, a ue8m0 scale per 64, scales padded to 8 |
 | `Fp4IndexEntry(128)` | 68 | e2m1, two to a byte, a ue8m0 scale per 32 |
 | `Fp8IndexEntry(128)` | 132 | e4m3, one fp32 scale per 128 |
 | `Bf16Entry(512)` | 1024 | bf16 |

@@ -65,8 +65,11 @@ class Precision:
 
     def index_format(self, config: ModelConfig) -> EntryFormat:
         """Index keys."""
-        formats = {"fp4": Fp4IndexEntry, "fp8": Fp8IndexEntry, "bf16": Bf16Entry}
-        return formats[self.index](config.index_head_dim)
+        if self.index == "fp4":
+            return Fp4IndexEntry(config.index_head_dim)
+        if self.index == "fp8":
+            return Fp8IndexEntry(config.index_head_dim)
+        return Bf16Entry(config.index_head_dim)
 
     def state_format(self, halves: int, entry_dim: int) -> EntryFormat:
         """A compressor row: values and scores in fp32."""

@@ -1,0 +1,146 @@
+"""The packed, paged evaluator: values of the graph as an engine computes them.
+
+One instance serves one model with its pools; `step` runs a batch of any mix of prefill chunks and
+decode tokens. Plain mode stores cache entries in the run's float type; quantised mode in the
+packed formats of the graph's regions. With a parallel layout, the ranks of the sharded graph run
+side by side, each with its own weights and pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simulator.evaluate.choices import ChoiceRecord
+from simulator.evaluate.graph_weights import graph_weights
+from simulator.evaluate.metadata import StepMetadata, TokenIds, build_metadata
+from simulator.evaluate.pools import Access, BoundRegion, RegionPool
+from simulator.evaluate.request_table import RequestTable
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.graph import build_graph
+from workloads.deepseek_v4.precision import Precision
+from workloads.entry_format import EntryFormat, PlainEntry
+from workloads.graph import Graph, Node
+from workloads.op import Array, EvalContext
+from workloads.state_layout import Region
+from workloads.step_shape import StepShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutput:
+    """What a step computed. `logits` [rows, vocab]: each request's last row, or all rows."""
+
+    logits: Array
+    draft_logits: Array | None
+    values: Mapping[str, Array]
+    metadata: StepMetadata
+
+
+class Evaluator:
+    """Runs steps of one model. `weights` are under Hugging Face names."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Mapping[str, Array],
+        table: RequestTable,
+        *,
+        dtype: type[np.floating[Any]] = np.float64,
+        quantised: bool = False,
+        precision: Precision | None = None,
+        mtp: bool = False,
+        all_logits: bool = False,
+        clamp_shared_expert: bool = True,
+    ) -> None:
+        self.config = config
+        self.table = table
+        self.dtype = np.dtype(dtype)
+        self.quantised = quantised
+        self.precision = precision or Precision()
+        self._options = {
+            "mtp": mtp,
+            "all_logits": all_logits,
+            "clamp_shared_expert": clamp_shared_expert,
+        }
+        self._graphs: dict[StepShape, Graph] = {}
+        graph = self.graph(StepShape.uniform(1, 1, 0))
+        self.params = {
+            name: value.astype(self.dtype) if value.dtype.kind == "f" else value
+            for name, value in graph_weights(config, graph, weights).items()
+        }
+        self.pools = {
+            name: RegionPool(_named(region, name), self._entry(region), table)
+            for name, region in graph.regions.items()
+        }
+
+    def graph(self, step: StepShape) -> Graph:
+        """The graph for a step's shapes, built once for each."""
+        if step not in self._graphs:
+            self._graphs[step] = build_graph(self.config, step, self.precision, **self._options)
+        return self._graphs[step]
+
+    def step(
+        self,
+        additions: Sequence[tuple[int, TokenIds]],
+        *,
+        next_ids: Sequence[TokenIds] | None = None,
+        keep: Iterable[str] = (),
+        choices: ChoiceRecord | None = None,
+        log: list[Access] | None = None,
+    ) -> StepOutput:
+        """Run one step of (request row, new token ids); `keep` names values to return."""
+        metadata = build_metadata(self.table, additions, next_ids)
+        graph = self.graph(metadata.batch.step)
+        record = choices or ChoiceRecord()
+        kept = set(keep) | set(graph.outputs)
+        values = _inputs(metadata)
+        last_use = _last_uses(graph)
+        for index, node in enumerate(graph.nodes):
+            arrays = [values[name] for name in node.inputs]
+            arrays += [self.params[name] for name in node.params]
+            context = self._context(node, metadata, record, log)
+            outputs = node.op.evaluate(arrays, context)
+            values.update(zip(node.outputs, outputs, strict=True))
+            for name in node.inputs:
+                if last_use[name] == index and name not in kept:
+                    values.pop(name, None)
+        draft = values[graph.outputs[1]] if len(graph.outputs) > 1 else None
+        return StepOutput(
+            logits=values[graph.outputs[0]],
+            draft_logits=draft,
+            values={name: values[name] for name in kept},
+            metadata=metadata,
+        )
+
+    def _context(
+        self, node: Node, metadata: StepMetadata, record: ChoiceRecord, log: list[Access] | None
+    ) -> EvalContext:
+        regions = tuple(
+            BoundRegion(self.pools[name], metadata.request_rows, node.path, log)
+            for name in node.regions
+        )
+        return EvalContext(metadata.batch, regions, record, node.path, self.dtype)
+
+    def _entry(self, region: Region) -> EntryFormat:
+        """The packed format in quantised mode; compressor rows stay float32 there."""
+        if self.quantised:
+            return region.format
+        return PlainEntry(region.format.dim, self.dtype.name)
+
+
+def _named(region: Region, name: str) -> Region:
+    return Region(name, region.pool, region.growth, region.format)
+
+
+def _inputs(metadata: StepMetadata) -> dict[str, Array]:
+    values: dict[str, Array] = {"token_ids": metadata.batch.token_ids}
+    if metadata.batch.next_ids is not None:
+        values["next_ids"] = metadata.batch.next_ids
+    return values
+
+
+def _last_uses(graph: Graph) -> dict[str, int]:
+    return {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}

@@ -1,0 +1,86 @@
+"""Packed-batch metadata of one step, as attention kernels take it.
+
+Example: requests in rows 5 and 9 add 6 tokens (past 0) and 3 tokens (past 3): query ends [6, 9],
+boundaries [0, 6, 9], sequence lengths [6, 6].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.basis.errors import InputError
+from simulator.evaluate.request_table import RequestTable
+from workloads.batch import Batch, pack
+
+Ints = NDArray[np.int64]
+TokenIds = Sequence[int] | Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMetadata:
+    """Tables of one step; R requests, T packed rows.
+
+    `request_rows` [R] are request-pool indices; `page_tables` [R, pages], -1 padded;
+    `token_slots` [T] are the slots that the packed rows fill.
+    """
+
+    batch: Batch
+    request_rows: Ints
+    page_tables: Ints
+    token_slots: Ints
+
+    @property
+    def boundaries(self) -> Ints:
+        """Query boundaries [R + 1]."""
+        return self.batch.boundaries
+
+    @property
+    def query_ends(self) -> Ints:
+        """Packed row after each request's last [R]."""
+        return self.batch.boundaries[1:]
+
+    @property
+    def lengths(self) -> Ints:
+        """Sequence lengths after the step [R]."""
+        return self.batch.lengths
+
+    @property
+    def positions(self) -> Ints:
+        """Position of every packed row [T]."""
+        return self.batch.positions
+
+
+def build_metadata(
+    table: RequestTable,
+    additions: Sequence[tuple[int, TokenIds]],
+    next_ids: Sequence[TokenIds] | None = None,
+) -> StepMetadata:
+    """Extend each (row, new token ids) in the table and pack the step."""
+    rows = [row for row, _ in additions]
+    if len(set(rows)) != len(rows):
+        raise InputError(f"a request may appear once in a step, but rows {rows} were given")
+    past = [int(table.lengths[row]) for row in rows]
+    for row, ids in additions:
+        if len(ids) == 0:
+            raise InputError(f"row {row} adds no token; leave it out of the step")
+        table.extend(row, len(ids))
+    batch = pack(
+        [(ids, p) for (_, ids), p in zip(additions, past, strict=True)],
+        None if next_ids is None else list(next_ids),
+    )
+    width = max(len(table.page_table(row)) for row in rows)
+    page_tables = np.full((len(rows), width), -1, dtype=np.int64)
+    for i, row in enumerate(rows):
+        pages = table.page_table(row)
+        page_tables[i, : len(pages)] = pages
+    owner = np.repeat(np.array(rows), np.diff(batch.boundaries))
+    return StepMetadata(
+        batch=batch,
+        request_rows=np.array(rows, dtype=np.int64),
+        page_tables=page_tables,
+        token_slots=table.request_to_token[owner, batch.positions],
+    )
