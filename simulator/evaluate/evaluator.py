@@ -72,7 +72,7 @@ class Evaluator:
             for name, value in graph_weights(config, graph, weights).items()
         }
         self.pools = {
-            name: RegionPool(_named(region, name), self._entry(region), table)
+            name: RegionPool(region, self._entry(region), table)
             for name, region in graph.regions.items()
         }
 
@@ -129,10 +129,6 @@ class Evaluator:
         if self.quantised:
             return region.format
         return PlainEntry(region.format.dim, self.dtype.name)
-
-
-def _named(region: Region, name: str) -> Region:
-    return Region(name, region.pool, region.growth, region.format)
 
 
 def _inputs(metadata: StepMetadata) -> dict[str, Array]:

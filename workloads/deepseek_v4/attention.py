@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import HALVES, layer_regions
@@ -57,7 +59,7 @@ class AttentionBuilder:
         self.hidden: Axis = ("hidden", config.hidden_size)
         self.q_lora: Axis = ("q_lora", config.q_lora_rank)
         self.regions = {
-            name: graph.region(name, region)
+            name: graph.region(name, replace(region, name=graph.name(name)))
             for name, region in layer_regions(config, precision, ratio).items()
         }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.precision import Precision
 from workloads.state_layout import Every, Region, Ring, StateLayout, Tail
@@ -29,13 +31,13 @@ def layer_regions(config: ModelConfig, precision: Precision, ratio: int) -> dict
 
 
 def model_state(config: ModelConfig, precision: Precision, mtp: bool = False) -> StateLayout:
-    """All regions of a model, named `layerNN/region`."""
+    """All regions of a model, named as in the graph."""
     ratios = [(layer_name(i), r) for i, r in enumerate(config.layer_ratios)]
     if mtp:
         ratios.append(("mtp", 0))
     return StateLayout(
         tuple(
-            Region(f"{layer}/{name}", region.pool, region.growth, region.format)
+            replace(region, name=f"{layer}/attn/{name}")
             for layer, ratio in ratios
             for name, region in layer_regions(config, precision, ratio).items()
         )
