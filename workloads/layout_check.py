@@ -1,4 +1,4 @@
-"""Which parallel layouts a model allows: heads, groups, experts and quantisation blocks must divide.
+"""Which parallel layouts a model allows: heads, experts and quantisation blocks must divide.
 
 A quantised weight may only be cut between blocks that share a scale. Where the unsharded extent
 is no multiple of the block either (toy models), the last block is partial anyway.
