@@ -275,10 +275,11 @@ def list_chips() -> list[str]:
 
 def find_chip(name_or_path: str | Path) -> ChipSpec:
     """Chip by name (`h200`) or by path to a YAML file of the same form."""
-    path = find_data_file("chip", name_or_path, _CHIPS).resolve()
-    return _load(path, path.stat().st_mtime_ns)
+    path = find_data_file("chip", name_or_path, _CHIPS)
+    return _load(path, path.resolve(), path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def _load(path: Path, _changed_ns: int) -> ChipSpec:
+def _load(path: Path, _resolved: Path, _changed_ns: int) -> ChipSpec:
+    """Chip of a file that has not changed since; errors name the path as the user gave it."""
     return load_yaml(path, ChipSpec)

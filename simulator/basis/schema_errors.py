@@ -66,7 +66,12 @@ def translate(
     for item in error.errors(include_url=False):
         place, union_at = _place(item["loc"], data, item["type"] == "missing")
         faults.setdefault(union_at or place, []).append((place, dict(item)))
-    ordered = sorted(faults.values(), key=lambda group: min(lines(place) for place, _ in group))
+
+    def rank(group: list[tuple[Keys, dict[str, Any]]]) -> tuple[bool, int]:
+        # A misspelt key is both unknown and missing: the unknown one names the slip.
+        return group[0][1]["type"] == "missing", min(lines(place) for place, _ in group)
+
+    ordered = sorted(faults.values(), key=rank)
     keys, sentence, kind = _sentence(ordered[0], schema)
     more = len(ordered) - 1
     if more:
