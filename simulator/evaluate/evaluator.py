@@ -28,6 +28,8 @@ from workloads.op import Array, EvalContext
 from workloads.state_layout import Region
 from workloads.step_shape import StepShape
 
+KEPT_GRAPHS = 32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutput:
@@ -77,8 +79,10 @@ class Evaluator:
         }
 
     def graph(self, step: StepShape) -> Graph:
-        """The graph for a step's shapes, built once for each."""
+        """The graph for a step's shapes; the last few are kept."""
         if step not in self._graphs:
+            if len(self._graphs) >= KEPT_GRAPHS:
+                self._graphs.clear()
             self._graphs[step] = build_graph(self.config, step, self.precision, **self._options)
         return self._graphs[step]
 

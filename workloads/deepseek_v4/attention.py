@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.precision import Precision, linear_weight
 from workloads.deepseek_v4.state import HALVES, layer_regions
-from workloads.dtype import BF16, FP8_BLOCK, FP32, DType
+from workloads.dtype import BF16, FP32, DType
 from workloads.entry_format import PlainEntry
 from workloads.graph import GraphBuilder
 from workloads.ops import (
@@ -56,6 +56,7 @@ class AttentionBuilder:
         self.precision = precision
         self.ratio = ratio
         self.rotary = rotary_table(config, ratio)
+        self.stored = linear_weight(config)
         self.hidden: Axis = ("hidden", config.hidden_size)
         self.q_lora: Axis = ("q_lora", config.q_lora_rank)
         self.regions = {
@@ -126,10 +127,12 @@ class AttentionBuilder:
         groups, rank = ("groups", config.o_groups), ("o_rank", config.o_lora_rank)
         columns = config.num_attention_heads * config.head_dim // config.o_groups
         wo_a = self.graph.param(
-            "wo_a", TensorType((groups, rank, ("group_in", columns)), FP8_BLOCK, lead=1)
+            "wo_a", TensorType((groups, rank, ("group_in", columns)), self.stored, lead=1)
         )
         low = self.graph.add1("wo_a", GroupedLinear(), [out], [wo_a])
-        wo_b = self.graph.param("wo_b", TensorType((self.hidden, groups, rank), FP8_BLOCK, inner=2))
+        wo_b = self.graph.param(
+            "wo_b", TensorType((self.hidden, groups, rank), self.stored, inner=2)
+        )
         return self.graph.add1("wo_b", Linear(inner=2), [low], [wo_b])
 
     def _linear(
@@ -138,11 +141,12 @@ class AttentionBuilder:
         x: str,
         rows: tuple[Axis, ...],
         columns: Axis | None = None,
-        dtype: DType = FP8_BLOCK,
+        dtype: DType | None = None,
         out: DType = BF16,
         scale: float = 1.0,
     ) -> str:
-        weight = self.graph.param(name, TensorType((*rows, columns or self.hidden), dtype))
+        axes = (*rows, columns or self.hidden)
+        weight = self.graph.param(name, TensorType(axes, dtype or self.stored))
         return self.graph.add1(name, Linear(out=out, scale=scale), [x], [weight])
 
     def _vector(self, name: str, dtype: DType, *axes: Axis) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from workloads.deepseek_v4.attention import AttentionBuilder
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.precision import Precision
-from workloads.dtype import BF16, FP8_BLOCK, FP32, INT64
+from workloads.deepseek_v4.precision import Precision, linear_weight
+from workloads.dtype import BF16, FP32, INT64
 from workloads.graph import GraphBuilder
 from workloads.ops import (
     Add,
@@ -40,6 +40,7 @@ class BlockBuilder:
         self.graph = graph
         self.config = config
         self.precision = precision
+        self.stored = linear_weight(config)
         self.clamp_shared_expert = clamp_shared_expert
         self.hidden = ("hidden", config.hidden_size)
         self.streams = ("streams", config.hc_mult)
@@ -120,9 +121,11 @@ class BlockBuilder:
         config, precision = self.config, self.precision
         experts, ffn = ("experts", config.n_routed_experts), ("ffn", config.moe_intermediate_size)
         up_axes = (experts, ("gate_up", 2), ffn, self.hidden)
-        up = self.graph.param("w13", TensorType(up_axes, precision.expert_weight, lead=1))
+        up = self.graph.param("w13", TensorType(up_axes, precision.expert_weight(config), lead=1))
         down_axes = (experts, self.hidden, ffn)
-        down = self.graph.param("w2", TensorType(down_axes, precision.expert_weight, lead=1))
+        down = self.graph.param(
+            "w2", TensorType(down_axes, precision.expert_weight(config), lead=1)
+        )
         x, ids, weights = self.graph.add("dispatch", ExpertDispatch(), [x, ids, weights])
         up_op = ExpertUp(config.n_routed_experts, precision.expert_math)
         h = self.graph.add1("up", up_op, [x, ids], [up])
@@ -135,9 +138,9 @@ class BlockBuilder:
         ffn = ("shared_ffn", self.config.n_shared_experts * self.config.moe_intermediate_size)
         with self.graph.scope("shared"):
             up_axes = (("gate_up", 2), ffn, self.hidden)
-            up = self.graph.param("w13", TensorType(up_axes, FP8_BLOCK))
+            up = self.graph.param("w13", TensorType(up_axes, self.stored))
             h = self.graph.add1("up", Linear(), [x], [up])
             limit = self.config.swiglu_limit if self.clamp_shared_expert else None
             h = self.graph.add1("act", SwiGlu(limit), [h])
-            down = self.graph.param("w2", TensorType((self.hidden, ffn), FP8_BLOCK))
+            down = self.graph.param("w2", TensorType((self.hidden, ffn), self.stored))
             return self.graph.add1("down", Linear(), [h], [down])

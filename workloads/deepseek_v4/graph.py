@@ -6,11 +6,12 @@ and out), `layerNN/moe/sum` (experts out), `layerNN/moe_hc/expand` (streams out)
 
 from __future__ import annotations
 
+from simulator.basis.errors import UnsupportedError
 from workloads.deepseek_v4.block import BlockBuilder
 from workloads.deepseek_v4.config import KIND_OF_RATIO, ModelConfig
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import layer_name
-from workloads.dtype import BF16, FP8_BLOCK, FP32, INT32
+from workloads.dtype import BF16, FP32, INT32
 from workloads.graph import Graph, GraphBuilder
 from workloads.ops import Add, Embed, LastRows, Linear, Repeat
 from workloads.step_shape import StepShape
@@ -33,6 +34,11 @@ def build_graph(
     graph = GraphBuilder(step)
     block = BlockBuilder(graph, config, precision or Precision(), clamp_shared_expert)
     hidden = ("hidden", config.hidden_size)
+    if mtp and config.mtp_layers != 1:
+        raise UnsupportedError(
+            f"a graph has one MTP layer, but {config.name} has {config.mtp_layers}; "
+            "leave the MTP layer out"
+        )
     ids = graph.input("token_ids", TensorType((("tokens", step.tokens),), INT32))
     with graph.scope("embed", "embed"):
         table = graph.param("table", TensorType((("vocab", config.vocab_size), hidden), BF16))
@@ -72,14 +78,14 @@ def _mtp(
     all_logits: bool,
 ) -> str:
     """Draft layer: embeds the next token, joins it to the backbone's streams, one window block."""
-    tokens = ("tokens", graph.step.tokens)
+    config, tokens = block.config, ("tokens", graph.step.tokens)
     next_ids = graph.input("next_ids", TensorType((tokens,), INT32))
     with graph.scope("mtp", "mtp"):
         e = block.norm("enorm", graph.add1("tokens", Embed(), [next_ids], [table]))
         h = block.norm("hnorm", streams)
-        square = TensorType((block.hidden, block.hidden), FP8_BLOCK)
+        square = TensorType((block.hidden, block.hidden), block.stored)
         e = graph.add1("e_proj", Linear(), [e], [graph.param("e_proj", square)])
         h = graph.add1("h_proj", Linear(), [h], [graph.param("h_proj", square)])
         joined = graph.add1("join", Add(), [h, e])
-        joined = block.layer(joined, 0, None)
+        joined = block.layer(joined, config.mtp_ratios[0], None)
         return _logits(graph, block, joined, head, all_logits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.basis.errors import InputError, unknown_name
 from workloads.deepseek_v4.config import ModelConfig
@@ -42,10 +42,9 @@ class Precision:
             if value not in allowed:
                 raise InputError(unknown_name(what, value, allowed))
 
-    @property
-    def expert_weight(self) -> DType:
+    def expert_weight(self, config: ModelConfig) -> DType:
         """Stored format of the routed experts."""
-        return FP4_GROUP if self.expert == "fp4" else FP8_BLOCK
+        return FP4_GROUP if self.expert == "fp4" else linear_weight(config)
 
     @property
     def expert_math(self) -> str:
@@ -74,3 +73,9 @@ class Precision:
     def state_format(self, halves: int, entry_dim: int) -> EntryFormat:
         """A compressor row: values and scores in fp32."""
         return PlainEntry(2 * halves * entry_dim, "float32")
+
+
+def linear_weight(config: ModelConfig) -> DType:
+    """Stored format of the linear layers: FP8 with one scale a block of the checkpoint's size."""
+    rows, columns = config.quantization_config.weight_block_size
+    return replace(FP8_BLOCK, block=(rows, columns))

@@ -34,7 +34,7 @@ def model_state(config: ModelConfig, precision: Precision, mtp: bool = False) ->
     """All regions of a model, named as in the graph."""
     ratios = [(layer_name(i), r) for i, r in enumerate(config.layer_ratios)]
     if mtp:
-        ratios.append(("mtp", 0))
+        ratios.append(("mtp", config.mtp_ratios[0]))
     return StateLayout(
         tuple(
             replace(region, name=f"{layer}/attn/{name}")

@@ -1,0 +1,1 @@
+"""Published figures of DeepSeek-V4 beside ours: what is reproduced, and how."""
