@@ -30,6 +30,8 @@ E2M1_MAX = 6.0
 KV_BLOCK = 64
 FP4_BLOCK = 32
 FP8_INDEX_BLOCK = 128
+# Stored mantissa bits and exponent of the smallest normal value, by ml_dtypes name.
+_GRIDS = {"bfloat16": (7, -126), "float8_e4m3fn": (3, -6), "float4_e2m1fn": (1, 0)}
 
 
 class EntryFormat(ABC):
@@ -108,7 +110,7 @@ class Bf16Entry(EntryFormat):
 
     def encode(self, values: Array) -> Array:
         """Round to nearest even bf16."""
-        return _bf16_bytes(values)
+        return _to_bytes(values, "bfloat16")
 
     def decode(self, packed: Array) -> Array:
         """Values of the bytes."""
@@ -116,7 +118,7 @@ class Bf16Entry(EntryFormat):
 
     def half_step(self, values: Array) -> Array:
         """Half a bf16 step: 2^-9 of the power of two at or below the value."""
-        return _half_step(values, 7, -126)
+        return _half_step(values, "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ class Fp8KvEntry(EntryFormat):
         data, exponents = _block_scaled(values[:, : self.nope], KV_BLOCK, E4M3_MAX, "float8_e4m3fn")
         out[:, : self.nope] = data
         rope_end = self.nope + 2 * self.rope
-        out[:, self.nope : rope_end] = _bf16_bytes(values[:, self.nope :])
+        out[:, self.nope : rope_end] = _to_bytes(values[:, self.nope :], "bfloat16")
         out[:, rope_end : rope_end + self._scales] = exponents
         return out
 
@@ -163,8 +165,8 @@ class Fp8KvEntry(EntryFormat):
         nope = values[:, : self.nope]
         scales = np.repeat(_pow2_scales(nope, KV_BLOCK, E4M3_MAX), KV_BLOCK, axis=1)
         scales = scales[:, : self.nope]
-        low = _half_step(nope / scales, 3, -6) * scales
-        return np.concatenate([low, _half_step(values[:, self.nope :], 7, -126)], axis=1)
+        low = _half_step(nope / scales, "float8_e4m3fn") * scales
+        return np.concatenate([low, _half_step(values[:, self.nope :], "bfloat16")], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class Fp4IndexEntry(EntryFormat):
         """Half a step of e2m1 under the block's scale."""
         scales = np.repeat(_pow2_scales(values, FP4_BLOCK, E2M1_MAX), FP4_BLOCK, axis=1)
         scales = scales[:, : self.values]
-        return _half_step(values / scales, 1, 0) * scales
+        return _half_step(values / scales, "float4_e2m1fn") * scales
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,8 @@ class Fp8IndexEntry(EntryFormat):
 
     def _scale_values(self, values: Array) -> Array:
         amax = _block_amax(values, FP8_INDEX_BLOCK)
-        return np.where(amax > 0, amax / E4M3_MAX, 1.0).astype(np.float32)
+        smallest = np.finfo(np.float32).tiny  # a subnormal scale would be too coarse
+        return np.where(amax > 0, np.maximum(amax / E4M3_MAX, smallest), 1.0).astype(np.float32)
 
     def _spread(self, scales: Array) -> Array:
         return np.repeat(scales.astype(np.float64), FP8_INDEX_BLOCK, axis=1)[:, : self.values]
@@ -264,15 +267,15 @@ class Fp8IndexEntry(EntryFormat):
     def half_step(self, values: Array) -> Array:
         """Half a step of e4m3 under the block's scale."""
         scales = self._spread(self._scale_values(values))
-        return _half_step(values / scales, 3, -6) * scales
+        return _half_step(values / scales, "float8_e4m3fn") * scales
 
 
 def hadamard(values: Array) -> Array:
     """Orthonormal Walsh-Hadamard transform along the last axis (see the module on odd sizes)."""
     dim = values.shape[-1]
-    return (values.reshape(*values.shape[:-1], -1, dim & -dim) @ _matrix(dim & -dim)).reshape(
-        values.shape
-    )
+    size = dim & -dim
+    blocks = values.reshape(*values.shape[:-1], dim // size, size)
+    return (blocks @ _matrix(size)).reshape(values.shape)
 
 
 @cache
@@ -286,7 +289,7 @@ def _matrix(size: int) -> Array:
 def _block_amax(values: Array, block: int) -> Array:
     columns = values.shape[1]
     padded = np.pad(np.abs(values), ((0, 0), (0, -columns % block)))
-    return padded.reshape(len(values), -1, block).max(axis=2, initial=0.0)
+    return padded.reshape(len(values), -(-columns // block), block).max(axis=2, initial=0.0)
 
 
 def _pow2_scales(values: Array, block: int, largest: float) -> Array:
@@ -310,9 +313,15 @@ def _ue8m0_values(exponents: Array) -> Array:
 
 
 def _to_bytes(values: Array, dtype: str) -> Array:
+    """Nearest values of the format, ties to even.
+
+    Rounded here, since a cast from float64 rounds twice, by way of float32.
+    """
     import ml_dtypes
 
-    return values.astype(getattr(ml_dtypes, dtype)).view(np.uint8)
+    step = 2.0 * _half_step(values, dtype)
+    nearest = np.rint(values / step) * step
+    return np.ascontiguousarray(nearest.astype(getattr(ml_dtypes, dtype))).view(np.uint8)
 
 
 def _as_floats(raw: Array, dtype: str) -> Array:
@@ -321,18 +330,13 @@ def _as_floats(raw: Array, dtype: str) -> Array:
     return np.ascontiguousarray(raw).view(getattr(ml_dtypes, dtype)).astype(np.float64)
 
 
-def _bf16_bytes(values: Array) -> Array:
-    import ml_dtypes
-
-    return np.ascontiguousarray(values.astype(ml_dtypes.bfloat16)).view(np.uint8)
-
-
 def _from_bf16_bytes(packed: Array) -> Array:
     import ml_dtypes
 
     return np.ascontiguousarray(packed).view(ml_dtypes.bfloat16).astype(np.float64)
 
 
-def _half_step(values: Array, mantissa_bits: int, lowest_exponent: int) -> Array:
+def _half_step(values: Array, dtype: str) -> Array:
+    mantissa_bits, lowest_exponent = _GRIDS[dtype]
     exponent = np.maximum(np.frexp(values)[1] - 1, lowest_exponent)
     return np.ldexp(0.5, exponent - mantissa_bits)

@@ -6,7 +6,7 @@ nodes in order. Types are inferred and checked when a node is inserted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,6 +102,7 @@ class GraphBuilder:
     values: dict[str, TensorType] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     _prefix: str = ""
+    _paths: set[str] = field(default_factory=set)
 
     @contextmanager
     def scope(self, name: str, kind: str | None = None) -> Iterator[None]:
@@ -146,9 +147,7 @@ class GraphBuilder:
     ) -> tuple[str, ...]:
         """Insert a node and return the names of its outputs (`path`, `path:1`, ...)."""
         path = self.name(local)
-        for region in (*reads, *updates):
-            if region not in self.regions:
-                raise KeyError(f"{path}: unknown cache region {region!r}")
+        self._check_names(path, inputs, params, (*reads, *updates))
         types = Types(
             tuple(self.values[name] for name in inputs), tuple(self.params[n] for n in params)
         )
@@ -167,7 +166,7 @@ class GraphBuilder:
                 tuple(params),
                 tuple(reads),
                 tuple(updates),
-                outputs or (),
+                outputs,
                 Types(types.inputs, types.params, inferred),
             )
         )
@@ -186,8 +185,25 @@ class GraphBuilder:
         (output,) = self.add(local, op, inputs, params, reads, updates)
         return output
 
+    def _check_names(
+        self, path: str, inputs: Sequence[str], params: Sequence[str], regions: Sequence[str]
+    ) -> None:
+        if path in self._paths:
+            raise ValueError(f"{path!r} is bound twice")
+        self._paths.add(path)
+        known: tuple[tuple[str, Sequence[str], Mapping[str, Any]], ...] = (
+            ("value", inputs, self.values),
+            ("parameter", params, self.params),
+            ("cache region", regions, self.regions),
+        )
+        for what, names, table in known:
+            for name in names:
+                if name not in table:
+                    raise KeyError(f"{path}: unknown {what} {name!r}")
+
     def build(self, outputs: Sequence[str]) -> Graph:
         """The finished graph."""
+        self._check_names("outputs of the graph", outputs, (), ())
         return Graph(
             self.step,
             tuple(self.nodes),

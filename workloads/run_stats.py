@@ -30,7 +30,8 @@ class RunStats:
         """Distinct entries that `queries` consecutive queries of `picks` each touch.
 
         One query touches `picks`; each further one adds (1 - overlap) of its picks, of which the
-        share not yet touched is new: visible (1 - (1 - picks/visible) exp(-added/visible)).
+        share not yet touched is new: visible (1 - (1 - p) (1 - (1 - overlap) p)^(queries - 1)) with
+        p = picks/visible.
         """
         if visible == 0 or picks == 0 or queries == 0:
             return 0.0

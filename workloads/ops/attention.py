@@ -42,7 +42,13 @@ class SparseAttention(Op):
             f"needs {operands} inputs and a sink, got {len(types.inputs)} and {len(types.params)}",
         )
         q, kv = types.inputs[:2]
-        require(kv.axes[-1][1] == q.axes[-1][1], self, f"{q.axes} and {kv.axes}")
+        require(
+            len(q.axes) == 3 and q.shape[0] == step.tokens and kv.shape == q.shape[::2],
+            self,
+            f"{step.tokens} tokens, {q.axes} and {kv.axes}",
+        )
+        for ids in types.inputs[2:]:
+            require(ids.shape == (step.tokens, self.top_k), self, f"{q.axes} and ids {ids.axes}")
         require(types.params[0].axes == q.axes[1:2], self, f"sink {types.params[0].axes}")
         return (TensorType(q.axes, BF16),)
 
@@ -105,7 +111,10 @@ class SparseAttention(Op):
         return step.entry_pairs(self.ratio)
 
     def work(self, types: Types, step: StepShape, stats: RunStats) -> Work:
-        """2 dim multiply-adds a head and pair; own rows count as read in the cache's format."""
+        """2 dim multiply-adds a head and pair; own rows count as read in the cache's format.
+
+        One exponential a head and pair; for the sink another and a reciprocal a head and query.
+        """
         q = types.inputs[0]
         heads, dim = q.axes[1][1], q.axes[2][1]
         pairs = self.pairs(step)
@@ -131,7 +140,7 @@ class SparseAttention(Op):
         return Work(
             macs={"bf16": 2 * dim * heads * pairs},
             vector_ops=4 * heads * pairs + q.size,
-            special_ops=heads * pairs + heads * q.axes[0][1],
+            special_ops=heads * pairs + 2 * heads * q.axes[0][1],
             input_bytes=tuple(inputs),
             param_bytes=total_bytes(types.params),
             output_bytes=total_bytes(types.outputs),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.op import Array, EvalContext, Op, Types, require_arity
+from workloads.op import Array, EvalContext, Op, Types, require, require_arity
 from workloads.run_stats import RunStats
 from workloads.step_shape import StepShape
 from workloads.tensor_type import TensorType
@@ -26,7 +26,10 @@ class RoundToCache(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """Same type."""
         require_arity(self, types, 1, 0)
-        return types.inputs
+        (x,) = types.inputs
+        fits = not self.hadamard or x.shape[-1] % self.hadamard == 0
+        require(fits, self, f"a rotation of length {self.hadamard} on {x.axes}")
+        return (x,)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
         """Round every vector of the last axis."""
@@ -54,6 +57,8 @@ class WriteWindow(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """No output."""
         require_arity(self, types, 1, 0)
+        (kv,) = types.inputs
+        require(kv.shape[0] == step.tokens, self, f"{step.tokens} tokens, {kv.axes}")
         return ()
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
@@ -82,6 +87,9 @@ class AppendEntries(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """No output."""
         require_arity(self, types, 1, 0)
+        (values,) = types.inputs
+        emitted = step.emitted(self.ratio)
+        require(values.shape[0] == emitted, self, f"{emitted} completed entries, {values.axes}")
         return ()
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.op import Array, EvalContext, Op, Types, require_arity
+from workloads.op import Array, EvalContext, Op, Types, require, require_arity
 from workloads.parallel import ParallelLayout
 from workloads.run_stats import RunStats
 from workloads.step_shape import StepShape
@@ -91,6 +91,7 @@ class ReduceScatter(Op):
         """Own tokens only."""
         require_arity(self, types, 1, 0)
         (x,) = types.inputs
+        require(x.shape[0] >= step.tokens, self, f"{step.tokens} own tokens of {x.axes}")
         return (TensorType((("tokens", step.tokens), *x.axes[1:]), x.dtype),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
@@ -125,6 +126,12 @@ class ExpertDispatch(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """The token axis becomes that of all data ranks."""
         require_arity(self, types, 3, 0)
+        x, ids, weights = types.inputs
+        require(
+            len(x.axes) == 2 and x.axes[0] == ids.axes[0] and ids.axes == weights.axes,
+            self,
+            f"{x.axes}, ids {ids.axes}, weights {weights.axes}",
+        )
         if self.layout.data == 1:
             return types.inputs
         tokens = ("tokens", self.total_tokens)
@@ -172,6 +179,7 @@ class ExpertCombine(Op):
         """Own tokens only."""
         require_arity(self, types, 1, 0)
         (y,) = types.inputs
+        require(y.shape[0] >= step.tokens, self, f"{step.tokens} own tokens of {y.axes}")
         return (TensorType((("tokens", step.tokens), *y.axes[1:]), y.dtype),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:

@@ -40,7 +40,11 @@ class CompressPool(Op):
         require_arity(self, types, 2, 1)
         kv, score = types.inputs
         (ape,) = types.params
-        require(kv.axes == score.axes, self, f"{kv.axes} and {score.axes}")
+        require(
+            len(kv.axes) == 3 and kv.axes == score.axes and kv.shape[0] == step.tokens,
+            self,
+            f"{step.tokens} tokens, {kv.axes} and {score.axes}",
+        )
         require(
             ape.axes == (("block", self.ratio), *kv.axes[1:]) and kv.axes[1][1] == self.halves,
             self,

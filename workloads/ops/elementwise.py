@@ -22,7 +22,9 @@ class Embed(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """[tokens, hidden]."""
         require_arity(self, types, 1, 1)
-        return (TensorType((*types.inputs[0].axes, types.params[0].axes[1]), BF16),)
+        (ids,), (table,) = types.inputs, types.params
+        require(len(ids.axes) == 1 and len(table.axes) == 2, self, f"{ids.axes} and {table.axes}")
+        return (TensorType((*ids.axes, table.axes[1]), BF16),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
         """A rank of a sharded table contributes zero for ids outside its part."""
@@ -68,14 +70,14 @@ class Repeat(Op):
 
 @dataclass(frozen=True, slots=True)
 class Add(Op):
-    """a + b; b is broadcast over the axes of a that it lacks in the middle."""
+    """a + b; b [tokens, hidden] is added to every stream of a [tokens, streams, hidden]."""
 
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """Type of the first operand."""
         require_arity(self, types, 2, 0)
         a, b = types.inputs
         require(
-            a.axes == b.axes or (a.axes[0], a.axes[-1]) == (b.axes[0], b.axes[-1]),
+            a.axes == b.axes or (len(a.axes) == 3 and b.axes == a.axes[::2]),
             self,
             f"{a.axes} and {b.axes}",
         )
@@ -103,6 +105,7 @@ class LastRows(Op):
         """[requests, ...]."""
         require_arity(self, types, 1, 0)
         (x,) = types.inputs
+        require(x.shape[0] == step.tokens, self, f"{step.tokens} tokens, {x.axes}")
         return (TensorType((("requests", step.batch), *x.axes[1:]), x.dtype),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
@@ -125,7 +128,7 @@ class SwiGlu(Op):
         """[..., ffn]."""
         require_arity(self, types, 1, 0)
         (x,) = types.inputs
-        require(x.axes[-2] == ("gate_up", 2), self, f"needs a gate_up axis of 2 in {x.axes}")
+        require(x.axes[-2:-1] == (("gate_up", 2),), self, f"needs a gate_up axis of 2 in {x.axes}")
         return (TensorType((*x.axes[:-2], x.axes[-1]), BF16),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:

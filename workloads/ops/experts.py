@@ -36,6 +36,12 @@ class Route(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """ids int32 and weights fp32, [tokens, slots]."""
         require_arity(self, types, 2 if self.hashed else 1, 1)
+        logits, (last,) = types.inputs[0], types.params
+        if self.hashed:
+            fits = types.inputs[1].axes == logits.axes[:1] and last.shape[1:] == (self.per_token,)
+        else:
+            fits = last.axes == logits.axes[1:]
+        require(fits, self, f"{[t.axes for t in types.inputs]} and {last.axes}")
         axes = (types.inputs[0].axes[0], ("slots", self.per_token))
         return TensorType(axes, INT32), TensorType(axes, FP32)
 
@@ -55,11 +61,11 @@ class Route(Op):
         return ids, chosen * self.scale
 
     def work(self, types: Types, step: StepShape, stats: RunStats) -> Work:
-        """Exponential, logarithm and root a logit; per_token passes over the scores."""
+        """Exponential, logarithm and root a logit; bias and per_token passes where it selects."""
         logits = types.inputs[0]
         params = types.outputs[0].nbytes if self.hashed else types.params[0].nbytes
         return Work(
-            vector_ops=logits.size * (1 + self.per_token),
+            vector_ops=0 if self.hashed else logits.size * (1 + self.per_token),
             special_ops=3 * logits.size,
             input_bytes=total_bytes(types.inputs),
             param_bytes=(params,),
@@ -89,8 +95,14 @@ class ExpertUp(Op):
         require_arity(self, types, 2, 1)
         x, ids = types.inputs
         (weight,) = types.params
-        require(weight.column_axes == x.axes[-1:], self, f"{x.axes} and {weight.axes}")
-        rows = -(-ids.size * weight.axes[0][1] // self.experts)
+        require(
+            len(weight.axes) == 4
+            and weight.column_axes == x.axes[-1:]
+            and ids.axes[0] == x.axes[0],
+            self,
+            f"{x.axes}, ids {ids.axes} and {weight.axes}",
+        )
+        rows = _held_rows(ids, weight, self.experts)
         return (TensorType((("rows", rows), *weight.axes[1:3]), BF16),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
@@ -131,9 +143,14 @@ class ExpertDown(Op):
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """One row a token."""
         require_arity(self, types, 3, 1)
-        h, ids, _ = types.inputs
+        h, ids, weights = types.inputs
         (weight,) = types.params
-        require(weight.column_axes == h.axes[-1:], self, f"{h.axes} and {weight.axes}")
+        require(
+            h.axes == (("rows", _held_rows(ids, weight, self.experts)), *weight.column_axes)
+            and weights.axes == ids.axes,
+            self,
+            f"{h.axes}, ids {ids.axes}, weights {weights.axes} and {weight.axes}",
+        )
         return (TensorType((ids.axes[0], weight.axes[1]), BF16),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
@@ -163,6 +180,11 @@ class ExpertDown(Op):
     def contracted_axes(self, types: Types) -> frozenset[str]:
         """The experts' inner axis; experts held elsewhere are missing from the sum too."""
         return frozenset({"ffn", "experts"})
+
+
+def _held_rows(ids: TensorType, weight: TensorType, experts: int) -> int:
+    """Slots of the share of experts held here."""
+    return -(-ids.size * weight.axes[0][1] // experts)
 
 
 def _touched_bytes(weight: TensorType, ids: TensorType, experts: int, stats: RunStats) -> int:

@@ -70,12 +70,15 @@ class HcSplit(Op):
         return pre, post, sinkhorn(mix, self.iterations, self.eps)
 
     def work(self, types: Types, step: StepShape, stats: RunStats) -> Work:
-        """Two operations an element and normalisation; n(n+2) exponentials, n reciprocals each."""
+        """Two operations an element and normalisations of M, each a sum and a product an element.
+
+        n (n+2) exponentials; reciprocals: one a sigmoid (2 n), n a normalisation.
+        """
         tokens, n = types.inputs[0].axes[0][1], self.streams
         normalisations = 2 * self.iterations
         return Work(
             vector_ops=tokens * (2 * n * (n + 2) + normalisations * 2 * n * n),
-            special_ops=tokens * (n * (n + 2) + normalisations * n),
+            special_ops=tokens * (n * (n + 2) + 2 * n + normalisations * n),
             input_bytes=total_bytes(types.inputs),
             param_bytes=total_bytes(types.params),
             output_bytes=total_bytes(types.outputs),
@@ -120,7 +123,7 @@ class HcCollapse(Op):
         """[tokens, hidden]."""
         require_arity(self, types, 2, 0)
         x, pre = types.inputs
-        require(x.axes[1][1] == pre.axes[1][1], self, f"{x.axes} and {pre.axes}")
+        require(len(x.axes) == 3 and pre.shape == x.shape[:2], self, f"{x.axes} and {pre.axes}")
         return (TensorType((x.axes[0], x.axes[2]), BF16),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
@@ -146,7 +149,10 @@ class HcExpand(Op):
         require_arity(self, types, 4, 0)
         y, x, post, mix = types.inputs
         require(
-            y.axes == (x.axes[0], x.axes[2]) and post.axes[1][1] == x.axes[1][1] == mix.axes[1][1],
+            len(x.axes) == 3
+            and y.axes == (x.axes[0], x.axes[2])
+            and post.axes == x.axes[:2] == mix.axes[:2]
+            and mix.shape[2:] == x.shape[1:2],
             self,
             f"{y.axes}, {x.axes}, {post.axes}, {mix.axes}",
         )

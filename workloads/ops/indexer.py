@@ -31,7 +31,11 @@ class IndexScore(Op):
         """[pairs] fp32."""
         require_arity(self, types, 2, 0)
         q, weights = types.inputs
-        require(q.axes[:2] == weights.axes, self, f"{q.axes} and {weights.axes}")
+        require(
+            len(q.axes) == 3 and q.axes[:2] == weights.axes and q.shape[0] == step.tokens,
+            self,
+            f"{step.tokens} tokens, {q.axes} and {weights.axes}",
+        )
         return (TensorType((("pairs", step.entry_pairs(self.ratio)),), FP32),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:

@@ -78,7 +78,7 @@ class GroupedLinear(Op):
         (x,), (weight,) = types.inputs, types.params
         groups, _, columns = weight.matrix
         require(
-            x.size == x.axes[0][1] * groups * columns,
+            weight.lead == 1 and x.size == x.axes[0][1] * groups * columns,
             self,
             f"input {x.axes} does not split into {groups} groups of {columns} columns",
         )

@@ -25,8 +25,14 @@ class RmsNorm(Op):
 
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """Same axes as the input."""
-        require(len(types.inputs) == 1 and len(types.params) <= 1, self, "needs one input")
+        require(
+            len(types.inputs) == 1 and len(types.params) <= 1,
+            self,
+            f"needs 1 input and at most 1 parameter, "
+            f"got {len(types.inputs)} and {len(types.params)}",
+        )
         (x,) = types.inputs
+        require(len(x.axes) >= self.over, self, f"norm over {self.over} axes of {x.axes}")
         for weight in types.params:
             require(weight.axes == x.axes[-1:], self, f"weight {weight.axes} against {x.axes}")
         return (TensorType(x.axes, self.out),)

@@ -71,6 +71,8 @@ class Rope(Op):
             self,
             f"{self.table.dims} rotary dims against axis {x.axes[-1]}",
         )
+        rows = step.emitted(self.ratio) if self.ratio else step.tokens
+        require(x.shape[0] == rows, self, f"positions of {rows} rows, {x.axes}")
         return (x,)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
