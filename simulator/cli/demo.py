@@ -1,0 +1,66 @@
+"""`v4sim demo`: the main job with nothing to choose: two steps of V4-Flash on 8 x H200."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simulator.cli.options import JsonFile, console, error_console, save_json
+
+if TYPE_CHECKING:
+    from simulator.cost.result import ProofLine
+
+MODEL, CHIP, COUNT = "v4-flash", "h200", 8
+# (phase, batch, context after the step)
+STEPS = (("decode", 64, 131072), ("prefill", 1, 8192))
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path(
+        "out/demo"
+    ),
+    json: JsonFile = None,
+) -> None:
+    """Cost a decode and a prefill step of V4-Flash on 8 x H200, and prove the graph right.
+
+    Example: v4sim demo --out out/demo
+    """
+    from reports.bundle import write_bundle
+    from reports.terminal import print_step
+
+    from reports.step_json import step_to_json
+    from simulator.cost.question import ask
+    from simulator.cost.step import cost_step
+
+    with error_console().status("running the golden file through the graph"):
+        proof = _prove()
+    results = []
+    for phase, batch, context in STEPS:
+        asked = ask(model=MODEL, chip=CHIP, count=COUNT, phase=phase, batch=batch, context=context)
+        with error_console().status(f"costing the {phase} step"):
+            result = cost_step(asked.question, asked.config, asked.chip, asked.node)
+        print_step(console(), result)
+        results.append((phase, result))
+    with error_console().status("writing the report"):
+        paths = write_bundle(out, results, proof)
+    for path in paths:
+        console().print(f"wrote {path}", soft_wrap=True)
+    console().print(f"Open the report: {paths[0].resolve()}", soft_wrap=True)
+    save_json(json, {phase: step_to_json(result) for phase, result in results})
+
+
+def _prove() -> ProofLine:
+    from simulator.cost.result import ProofLine
+    from simulator.evaluate.verify import LOGITS_TOLERANCE, shipped_golden_file, verify_file
+
+    path = shipped_golden_file()
+    checks = list(verify_file(path))
+    logits = [check.difference for check in checks if check.quantity == "logits"]
+    return ProofLine(
+        golden_name=path.name,
+        largest_difference=max(logits),
+        tolerance=LOGITS_TOLERANCE,
+        checks=len(checks),
+    )
