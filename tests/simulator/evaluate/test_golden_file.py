@@ -126,37 +126,25 @@ def test_pickled_member_is_refused(arrays: Arrays, tmp_path: Path) -> None:
 
 
 CONFIG_CASES: dict[str, dict[str, Any]] = {
-    "'head_dim' is missing": {"drop": "head_dim"},
-    "'head_dim': needs greater than or equal to 1, has 0": {"head_dim": 0},
-    "'head_dim': needs a valid integer, has 32.5": {"head_dim": 32.5},
-    "'hc_mult': needs a valid integer, has true": {"hc_mult": True},
-    "'rms_norm_eps': needs a finite number, has NaN": {"rms_norm_eps": float("nan")},
-    "'compress_ratios.1': needs greater than or equal to 0, has -4": {
+    "config: missing key 'head_dim'": {"drop": "head_dim"},
+    "config: 'head_dim' is 0": {"head_dim": 0},
+    "config: 'head_dim' is 32.5": {"head_dim": 32.5},
+    "config: 'hc_mult' is true": {"hc_mult": True},
+    "config: 'rms_norm_eps' is nan": {"rms_norm_eps": float("nan")},
+    "config: compress_ratios[1] is -4, expected 0, 4 or 128": {
         "compress_ratios": [0, -4, 4, 128, 4]
     },
-    "'compress_ratios': needs 5 entries, one per layer (one more with a prediction layer), has 4": {
-        "compress_ratios": [0, 128, 4, 128]
-    },
-    "'rope_scaling.factor' is missing": {"rope_scaling": {"type": "yarn"}},
-    "'rope_scaling.type': needs 'yarn', has \"linear\"": {
-        "rope_scaling": {
-            "type": "linear",
-            "factor": 2,
-            "beta_fast": 32,
-            "beta_slow": 1,
-            "original_max_position_embeddings": 256,
-        }
-    },
-    "'o_groups': needs a divisor of the 4 attention heads, has 3": {"o_groups": 3},
-    "'qk_rope_head_dim': needs an even number up to head dim 16, has 18": {"qk_rope_head_dim": 18},
-    "'num_experts_per_tok': needs at most the 8 experts there are, has 9": {
-        "num_experts_per_tok": 9
-    },
-    "'chunks': needs a sum of 299 input tokens, has 298": {"chunks": [130, 168]},
-    "'chunks': needs counts > 0, has 0 at position 1": {"chunks": [299, 0]},
-    "'chunks': needs counts > 0, has -1 at position 1": {"chunks": [300, -1]},
-    "'chunks': needs a list of token counts, has '299'": {"chunks": "299"},
-    "'chunks': needs a list of token counts, has None": {"drop": "chunks"},
+    "config: compress_ratios has 4 entries, expected 5 or 6": {"compress_ratios": [0, 128, 4, 128]},
+    "config: missing key 'rope_scaling.factor'": {"rope_scaling": {"type": "yarn"}},
+    "config: o_groups is 3, expected a divisor of the 4": {"o_groups": 3},
+    "config: qk_rope_head_dim is 18, expected at most the 16": {"qk_rope_head_dim": 18},
+    "config: num_experts_per_tok is 9, expected at most the 8": {"num_experts_per_tok": 9},
+    "config: unknown key 'hc_mul'": {"hc_mul": 4},
+    "config key 'chunks': needs a sum of 299 input tokens, has 298": {"chunks": [130, 168]},
+    "config key 'chunks': needs counts > 0, has 0 at position 1": {"chunks": [299, 0]},
+    "config key 'chunks': needs counts > 0, has -1 at position 1": {"chunks": [300, -1]},
+    "config key 'chunks': needs a list of token counts, has '299'": {"chunks": "299"},
+    "config key 'chunks': needs a list of token counts, has None": {"drop": "chunks"},
 }
 
 
@@ -164,12 +152,12 @@ CONFIG_CASES: dict[str, dict[str, Any]] = {
 def test_config_keys(sentence: str, arrays: Arrays, tmp_path: Path) -> None:
     change = dict(CONFIG_CASES[sentence])
     edit_config(arrays, change, drop=change.pop("drop", None))
-    assert complaint(arrays, tmp_path).startswith(f"config key {sentence}")
+    assert complaint(arrays, tmp_path).startswith(sentence)
 
 
 def test_unsupported_variant(arrays: Arrays, tmp_path: Path) -> None:
     edit_config(arrays, {"n_shared_experts": 2})
-    with pytest.raises(UnsupportedError, match="config key 'n_shared_experts': needs 1, has 2"):
+    with pytest.raises(UnsupportedError, match="config: 'n_shared_experts' needs 1, has 2"):
         load(arrays, tmp_path)
 
 
