@@ -1,0 +1,185 @@
+"""One step of a model on a node: from the question to the costed result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hwmodels.chip import ChipSpec
+from hwmodels.node import NodeSpec
+from hwmodels.shared_pipes import SharedPipes
+from simulator.basis.assumptions import assumptions_of
+from simulator.basis.errors import InputError, UnsupportedError, unknown_name
+from simulator.cost.collective import link_seconds
+from simulator.cost.math_rate import math_rate
+from simulator.cost.memory import check_memory
+from simulator.cost.memory_advice import step_of
+from simulator.cost.memory_use import memory_use, workspace_bytes
+from simulator.cost.price import Price, PriceRule, Target
+from simulator.cost.result import ChipPeaks, KernelRecord, StepQuestion, StepResult
+from simulator.cost.roofline import roofline_price
+from simulator.cost.tile import tile_price
+from simulator.cost.tile_plan import tile_plans
+from simulator.cost.timeline import Progress, Timed, timeline
+from simulator.cost.traffic import traffic
+from simulator.lower.demand import DemandBuilder
+from simulator.lower.kernel import Demand, Kernel
+from simulator.lower.lowering import lower
+from simulator.lower.profile import find_profile
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.graph import build_graph
+from workloads.deepseek_v4.precision import Precision
+from workloads.graph import Graph
+from workloads.layout_check import check_layout
+from workloads.run_stats import RunStats
+from workloads.sharding import shard
+
+FIDELITIES: dict[str, PriceRule] = {"roofline": roofline_price, "tile": tile_price}
+_ALWAYS = (RunStats, DemandBuilder, traffic, math_rate, SharedPipes, timeline)
+_OF_FIDELITY: dict[str, tuple[object, ...]] = {
+    "roofline": (roofline_price,),
+    "tile": (tile_price, tile_plans),
+}
+
+
+def cost_step(
+    question: StepQuestion,
+    config: ModelConfig,
+    chip: ChipSpec,
+    node: NodeSpec | None,
+    stats: RunStats | None = None,
+    progress: Progress | None = None,
+) -> StepResult:
+    """Cost of one step on the busiest rank; total time is the end of its last kernel.
+
+    `progress` is called with (layers done, layers in all). Raises `UnsupportedError` for a layout
+    or engine that cannot serve the model, `DoesNotFitError` where memory is short.
+    """
+    stats = stats or RunStats()
+    precision = Precision(
+        expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
+    )
+    _check(question, node)
+    check_layout(config, precision, question.layout)
+    graph = rank_graph(question, config, precision)
+    memory = check_memory(graph, question, config, precision, chip)
+    target = Target(chip, node, find_profile(question.engine))
+    kernels = lower(graph, target.profile, stats)
+    prices = _prices(kernels, target, FIDELITIES[question.fidelity])
+    timed = timeline(kernels, prices, chip, progress)
+    records = _records(timed)
+    return StepResult(
+        question=question,
+        kernels=records,
+        total_ps=max((record.end_ps for record in records), default=0),
+        tokens=step_of(question).tokens,
+        memory=memory,
+        peaks=chip_peaks(chip, node),
+        assumptions=_assumptions(question, graph),
+        notes=_notes(question, chip, kernels),
+    )
+
+
+def rank_graph(question: StepQuestion, config: ModelConfig, precision: Precision) -> Graph:
+    """Graph of the busiest data rank's requests, cut for one of its tensor ranks."""
+    step = step_of(question)
+    graph = build_graph(config, step.split(question.layout.data), precision)
+    return shard(graph, question.layout, step.tokens)
+
+
+def _check(question: StepQuestion, node: NodeSpec | None) -> None:
+    if question.fidelity not in FIDELITIES:
+        raise InputError(unknown_name("fidelity", question.fidelity, FIDELITIES))
+    if question.layout.ranks != question.count:
+        raise InputError(
+            f"{question.layout} takes {question.layout.ranks} chips, but {question.count} are given"
+        )
+    if node is None and question.count > 1:
+        raise UnsupportedError(
+            f"{question.count} chips need a node that joins them, but none was given"
+        )
+
+
+def _prices(kernels: Iterable[Kernel], target: Target, rule: PriceRule) -> list[Price]:
+    """Price of every kernel; equal demands are priced once."""
+    known: dict[Demand, Price] = {}
+    prices = []
+    for kernel in kernels:
+        if kernel.demand not in known:
+            known[kernel.demand] = rule(kernel.demand, target)
+        prices.append(known[kernel.demand])
+    return prices
+
+
+def _records(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
+    flops: dict[int, dict[str, int]] = {}
+    return tuple(
+        _record(t, flops.setdefault(id(t.kernel.demand), t.kernel.demand.flops)) for t in timed
+    )
+
+
+def _record(timed: Timed, flops: dict[str, int]) -> KernelRecord:
+    kernel, price, demand = timed.kernel, timed.price, timed.kernel.demand
+    return KernelRecord(
+        path=kernel.path,
+        name=kernel.name,
+        family=demand.family,
+        scope=kernel.scope,
+        kind=kernel.kind,
+        stream=kernel.stream,
+        start_ps=timed.start_ps,
+        end_ps=timed.end_ps,
+        nodes=kernel.nodes,
+        flops=flops,
+        vector_ops=demand.vector_ops,
+        special_ops=demand.special_ops,
+        weight_bytes=demand.weight_bytes,
+        activation_bytes=demand.activation_bytes,
+        cache_read_bytes=demand.cache_read_bytes,
+        cache_write_bytes=demand.cache_write_bytes,
+        dram_read_bytes=price.traffic.dram_read_bytes,
+        dram_write_bytes=price.traffic.dram_write_bytes,
+        link_bytes=demand.link_bytes,
+        busy_ps=price.busy_ps,
+        bound=price.bound,
+    )
+
+
+def chip_peaks(chip: ChipSpec, node: NodeSpec | None) -> ChipPeaks:
+    """Peaks by math class, as the roofline uses them."""
+    classes = ("bf16", "fp8", "fp8xfp4", "fp4_index", "fp32")
+    return ChipPeaks(
+        name=chip.name,
+        matrix_flops_per_s={math: math_rate(chip, math).flops_per_s for math in classes},
+        vector_ops_per_s=chip.vector_flops_per_s,
+        dram_bytes_per_s=chip.hbm_bandwidth_bytes_per_s,
+        link_bytes_per_s=node.link_bytes_per_s if node else chip.scale_up_bytes_per_s,
+    )
+
+
+def _assumptions(question: StepQuestion, graph: Graph) -> tuple[str, ...]:
+    """Every approximation that this result rests on."""
+    operations = dict.fromkeys(type(node.op) for node in graph.nodes)
+    linked = (link_seconds,) if question.count > 1 else ()
+    return assumptions_of(
+        (
+            *operations,
+            *_ALWAYS,
+            *_OF_FIDELITY[question.fidelity],
+            *linked,
+            memory_use,
+            workspace_bytes,
+        )
+    )
+
+
+def _notes(question: StepQuestion, chip: ChipSpec, kernels: Iterable[Kernel]) -> tuple[str, ...]:
+    """What the chip does otherwise than asked, and what the busiest rank stands for."""
+    classes = dict.fromkeys(p.math for kernel in kernels for p in kernel.demand.products)
+    notes = [math_rate(chip, math).note for math in classes]
+    data = question.layout.data
+    if question.batch % data:
+        notes.append(
+            f"{question.batch} requests do not divide over {data} data ranks: "
+            f"the busiest, with {-(-question.batch // data)}, is costed"
+        )
+    return tuple(dict.fromkeys(note for note in notes if note))

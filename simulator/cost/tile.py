@@ -1,0 +1,95 @@
+"""The tile model: blocks on cores in waves, loads pipelined with the units, latency exposed once.
+
+Every term is at least its roofline counterpart, so no kernel is faster than its roofline.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hwmodels.machine import to_ps
+from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
+from simulator.cost.price import Price, Target
+from simulator.cost.roofline import roofline_price
+from simulator.cost.tile_plan import TilePlan, tile_plans
+from simulator.cost.traffic import Traffic
+from simulator.lower.kernel import Demand
+
+# measured: elementwise stream fraction of peak 0.909 H200, 0.890 B200
+# (aiconfigurator-core 0.12.0 tables)
+STREAM_FRACTION = 0.90
+_UNITS = ("matrix", "vector", "special", "link")
+
+
+def tile_price(demand: Demand, target: Target) -> Price:
+    """Launch gap + memory latency + a pipeline of loads and units, for the best way to cut.
+
+    Assumes: blocks of a kernel are equal and start wave by wave; the last wave may be partly empty.
+    Assumes: the engine picks the fastest of its tile sizes and splits for every kernel.
+    Assumes: device memory delivers 90 % of its peak to long streams (elementwise streams measured
+        on H200 0.909, on B200 0.890).
+    Assumes: a core keeps at most half its software-managed memory in flight, and has its even
+        share of the last-level cache's bandwidth.
+    Assumes: elementwise operations do not fuse into multiply-adds: half the vector peak.
+    Assumes: matrix units slow down with the clock below the one their peak assumes.
+    """
+    floor = roofline_price(demand, target)
+    prices = (_price(demand, plan, target, floor) for plan in tile_plans(demand, target.profile))
+    return min(prices, key=lambda price: price.run_ps)
+
+
+def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price) -> Price:
+    chip = target.chip
+    waves = math.ceil(plan.units / chip.core_count)
+    idle = waves * chip.core_count / plan.units
+    seconds = _unit_seconds(demand, plan, target, idle)
+    busy = {unit: max(to_ps(seconds[unit]), floor.busy_ps[unit]) for unit in _UNITS}
+    load = to_ps(_load_seconds(floor.traffic, plan, target))
+    load = max(load, floor.busy_ps["memory"])
+    latency = to_ps(chip.dram_latency_s if floor.traffic.dram_bytes else chip.llc_latency_s)
+    run = latency + pipelined_ps(load, max(busy.values()), waves * plan.steps)
+    return Price(
+        run_ps=run,
+        busy_ps={**busy, "memory": latency + load, "launch": floor.busy_ps["launch"]},
+        traffic=floor.traffic,
+    )
+
+
+def pipelined_ps(load_ps: int, work_ps: int, chunks: int) -> int:
+    """Two stages over equal chunks: the first load and the last work are exposed.
+
+    Between max(load, work) and load + work, and never less when either grows.
+    """
+    return -(-(load_ps + work_ps + (chunks - 1) * max(load_ps, work_ps)) // chunks)
+
+
+def _unit_seconds(demand: Demand, plan: TilePlan, target: Target, idle: float) -> dict[str, float]:
+    """Time of each unit with padding, empty places in the last wave and repeated conversions."""
+    chip = target.chip
+    elementwise = chip.vector_flops_per_s / 2
+    matrix_clock = min(1.0, chip.clock_hz / chip.peak_clock_hz)
+    seconds = {
+        "matrix": 0.0,
+        "vector": idle * demand.vector_ops / elementwise,
+        "special": idle * demand.special_ops / chip.special_ops_per_s,
+        "link": 0.0,
+    }
+    for i, product in enumerate(demand.products):
+        rate = math_rate(chip, product.math)
+        slower = matrix_clock if rate.unit == "matrix" else 1.0
+        macs = max(plan.padded_macs[i], product.macs)
+        seconds[rate.unit] += idle * 2 * macs / (rate.flops_per_s * slower)
+        if rate.convert:
+            weights = product.weight_elements * max(plan.weight_uses[i], 1.0)
+            seconds["vector"] += idle * CONVERT_OPS_PER_WEIGHT * weights / elementwise
+    return seconds
+
+
+def _load_seconds(moved: Traffic, plan: TilePlan, target: Target) -> float:
+    """Longest of device memory and last-level cache, with only as many cores as have a block."""
+    chip = target.chip
+    cores = min(plan.units, chip.core_count)
+    in_flight = cores * chip.smem_bytes_per_core / 2
+    dram = min(STREAM_FRACTION * chip.hbm_bandwidth_bytes_per_s, in_flight / chip.dram_latency_s)
+    llc = chip.llc_bandwidth_bytes_per_s * cores / chip.core_count
+    return max(moved.dram_bytes / dram, (moved.llc_bytes + plan.extra_llc_bytes) / llc)

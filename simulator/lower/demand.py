@@ -1,0 +1,78 @@
+"""Demand of a kernel from the work of its nodes: here logical entries become bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.lower.kernel import Demand
+from simulator.lower.products import products_of
+from simulator.lower.profile import EngineProfile
+from workloads.graph import Graph, Node
+from workloads.ops import AllGather, AllReduce, ExpertCombine, ExpertDispatch, ReduceScatter
+from workloads.work import Read, Work
+
+
+@dataclass(frozen=True, slots=True)
+class DemandBuilder:
+    """Adds up the works of fused nodes.
+
+    Assumes: where all queries read the same entries in order, a block of queries of the engine's
+        size shares one fetch; picked entries are fetched for each query.
+    """
+
+    graph: Graph
+    profile: EngineProfile
+
+    def demand(self, family: str, members: Sequence[tuple[Node, Work]]) -> Demand:
+        """Demand of one kernel, without its dense operands."""
+        reads = [
+            (self._entry_bytes(node, r.region), r) for node, work in members for r in work.reads
+        ]
+        ranks, span = _link_group([node for node, _ in members])
+        return Demand(
+            family=family,
+            products=tuple(
+                product
+                for node, work in members
+                for product in products_of(node, work, self.graph.step)
+            ),
+            vector_ops=sum(work.vector_ops for _, work in members),
+            special_ops=sum(work.special_ops for _, work in members),
+            weight_bytes=sum(sum(work.param_bytes) for _, work in members),
+            cache_read_bytes=sum(round(size * read.distinct) for size, read in reads),
+            cache_touch_bytes=sum(round(size * self._touches(read)) for size, read in reads),
+            cache_write_bytes=sum(
+                self._entry_bytes(node, append.region) * append.entries
+                for node, work in members
+                for append in work.appends
+            ),
+            link_bytes=sum(work.link_bytes for _, work in members),
+            link_phases=sum(work.link_phases for _, work in members),
+            link_ranks=ranks,
+            link_span=span,
+        )
+
+    def _entry_bytes(self, node: Node, region: int) -> int:
+        return self.graph.regions[node.regions[region]].format.nbytes
+
+    def _touches(self, read: Read) -> float:
+        if read.pattern == "gather":
+            return max(read.entries, read.distinct)
+        shared = self.profile.attention_tiles.scan_queries
+        return max(read.entries / shared, read.distinct)
+
+
+def _link_group(nodes: Sequence[Node]) -> tuple[int, int]:
+    """(ranks that exchange, consecutive ranks that they are spread over) of a collective."""
+    ranks = span = 1
+    for node in nodes:
+        op = node.op
+        if isinstance(op, AllReduce | AllGather):
+            ranks, span = op.layout.tensor, op.layout.tensor
+        elif isinstance(op, ReduceScatter):
+            ranks, span = op.layout.data, op.layout.ranks
+        elif isinstance(op, ExpertDispatch | ExpertCombine):
+            grouped = op.layout.expert > 1
+            ranks, span = op.layout.ranks if grouped else op.layout.data, op.layout.ranks
+    return ranks, span

@@ -1,0 +1,199 @@
+"""Lowering of one layer: its nodes gathered into kernels, as a template for all equal layers.
+
+A template refers to nodes by their position in the layer, never by name, so that it can be put
+in the place of every layer with equal operations.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.basis.errors import UnsupportedError
+from simulator.lower.demand import DemandBuilder
+from simulator.lower.kernel import Demand
+from simulator.lower.profile import EngineProfile, FusedKernel
+from workloads.graph import Graph, Node
+from workloads.run_stats import RunStats
+from workloads.work import Work
+
+# (position of the node in its layer, position of the operand)
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTemplate:
+    """A kernel of a layer without names; `demand` lacks its operands.
+
+    `inputs` and `outputs` are (place, bytes) of the dense values that cross the kernel's border.
+    """
+
+    fused: FusedKernel
+    nodes: tuple[int, ...]
+    after: tuple[int, ...]
+    demand: Demand
+    inputs: tuple[tuple[Place, int], ...]
+    outputs: tuple[tuple[Place, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTemplate:
+    """Kernels of a layer in launch order, and nodes that do nothing but pass operands on."""
+
+    kernels: tuple[KernelTemplate, ...]
+    passing: tuple[int, ...]
+
+
+_NO_WORK = Work()
+
+
+def lower_layer(
+    graph: Graph,
+    nodes: Sequence[Node],
+    outside: frozenset[str],
+    profile: EngineProfile,
+    stats: RunStats,
+) -> LayerTemplate:
+    """Template of a layer; `outside` are values that other layers or the caller read.
+
+    Raises `UnsupportedError` when the profile has no kernel for a node, or fuses nodes around
+    another kernel that needs the first and feeds the last.
+    """
+    works = [graph.work(node, stats) for node in nodes]
+    layer = _Layer(nodes, works, profile)
+    edges = layer.edges()
+    order = layer.ordered(edges)
+    position = {name: i for i, name in enumerate(order)}
+    exported = layer.exported(outside)
+    builder = DemandBuilder(graph, profile)
+    kernels = []
+    for name in order:
+        members = [(i, nodes[i], works[i]) for i in layer.groups[name]]
+        fused = profile.kernel_of_node[members[0][1].local_path]
+        kernels.append(
+            KernelTemplate(
+                fused=fused,
+                nodes=tuple(layer.groups[name]),
+                after=tuple(sorted(position[other] for other in edges[name])),
+                demand=builder.demand(fused.family, [(node, work) for _, node, work in members]),
+                inputs=_inputs(members, layer.same),
+                outputs=_outputs(members, exported),
+            )
+        )
+    return LayerTemplate(tuple(kernels), tuple(sorted(layer.passing)))
+
+
+class _Layer:
+    """Nodes of a layer, gathered into the kernels of a profile."""
+
+    def __init__(
+        self, nodes: Sequence[Node], works: Sequence[Work], profile: EngineProfile
+    ) -> None:
+        self.nodes = nodes
+        self.works = works
+        self.passing = {i for i, work in enumerate(works) if work == _NO_WORK}
+        self.same = resolve(nodes, sorted(self.passing))
+        self.groups: dict[str, list[int]] = {}
+        self.kernel_of: dict[int, str] = {}
+        for i, node in enumerate(nodes):
+            fused = profile.kernel_of_node.get(node.local_path)
+            if fused is None:
+                raise UnsupportedError(
+                    f"engine {profile.name!r} has no kernel for node {node.path!r} "
+                    f"({type(node.op).__name__}): list {node.local_path!r} under one of its kernels"
+                )
+            if i not in self.passing:
+                self.groups.setdefault(fused.name, []).append(i)
+                self.kernel_of[i] = fused.name
+
+    def edges(self) -> dict[str, set[str]]:
+        """For every kernel, those whose values or appended entries it reads."""
+        writer: dict[str, str] = {}
+        appenders: dict[str, list[str]] = {}
+        edges: dict[str, set[str]] = {name: set() for name in self.groups}
+        for i, own in self.kernel_of.items():
+            node, work = self.nodes[i], self.works[i]
+            before = {writer.get(self.same.get(name, name), own) for name in node.inputs}
+            for read in work.reads:
+                before.update(appenders.get(node.regions[read.region], ()))
+            edges[own] |= before - {own}
+            writer.update(dict.fromkeys(node.outputs, own))
+            for append in work.appends:
+                appenders.setdefault(node.regions[append.region], []).append(own)
+        return edges
+
+    def ordered(self, edges: dict[str, set[str]]) -> list[str]:
+        """Kernels so that each comes after those that it reads; else in the graph's order."""
+        waiting = {name: len(before) for name, before in edges.items()}
+        readers: dict[str, list[str]] = {name: [] for name in self.groups}
+        for name, before in edges.items():
+            for other in before:
+                readers[other].append(name)
+        ready = [(self.groups[name][0], name) for name in self.groups if not waiting[name]]
+        heapq.heapify(ready)
+        order: list[str] = []
+        while ready:
+            _, name = heapq.heappop(ready)
+            order.append(name)
+            for reader in readers[name]:
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    heapq.heappush(ready, (self.groups[reader][0], reader))
+        if len(order) < len(self.groups):
+            stuck = sorted(set(self.groups) - set(order))
+            raise UnsupportedError(
+                f"kernels {', '.join(stuck)} of layer {self.nodes[0].scope!r} wait for each "
+                "other: one of them fuses nodes around another"
+            )
+        return order
+
+    def exported(self, outside: frozenset[str]) -> set[str]:
+        """Values that leave their kernel: read by another one, by another layer, or by nobody."""
+        readers: dict[str, set[str]] = {}
+        for i, own in self.kernel_of.items():
+            for name in self.nodes[i].inputs:
+                readers.setdefault(self.same.get(name, name), set()).add(own)
+        return {
+            output
+            for i, own in self.kernel_of.items()
+            for output in self.nodes[i].outputs
+            if output in outside or readers.get(output) != {own}
+        }
+
+
+def resolve(nodes: Sequence[Node], passing: Sequence[int]) -> dict[str, str]:
+    """Value that each output of a passing node stands for."""
+    same: dict[str, str] = {}
+    for i in passing:
+        for output, given in zip(nodes[i].outputs, nodes[i].inputs, strict=False):
+            same[output] = same.get(given, given)
+    return same
+
+
+def _inputs(
+    members: Sequence[tuple[int, Node, Work]], same: dict[str, str]
+) -> tuple[tuple[Place, int], ...]:
+    """Values from outside of the kernel, each once."""
+    inside = {output for _, node, _ in members for output in node.outputs}
+    found: dict[str, tuple[Place, int]] = {}
+    for i, node, work in members:
+        for operand, (given, nbytes) in enumerate(zip(node.inputs, work.input_bytes, strict=True)):
+            name = same.get(given, given)
+            if name in inside or not nbytes:
+                continue
+            place, known = found.get(name, ((i, operand), 0))
+            found[name] = (place, max(known, nbytes))
+    return tuple(found.values())
+
+
+def _outputs(
+    members: Sequence[tuple[int, Node, Work]], exported: set[str]
+) -> tuple[tuple[Place, int], ...]:
+    """Values that somebody outside of the kernel reads."""
+    return tuple(
+        ((i, operand), nbytes)
+        for i, node, work in members
+        for operand, (name, nbytes) in enumerate(zip(node.outputs, work.output_bytes, strict=True))
+        if name in exported
+    )
