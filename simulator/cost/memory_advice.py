@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from simulator.cost.memory_use import state_bytes_by_pool, workspace_bytes
+from simulator.cost.memory_use import workspace_bytes
 from simulator.cost.result import StepQuestion
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
