@@ -1,0 +1,51 @@
+"""A kernel family: which calls it covers, its constants, and its program.
+
+A program sees calls as columns (one array a column, one value a call, all of one chip) and the
+chip's facts; it knows nothing of measured times. At most five constants a family and architecture.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwmodels.chip import ChipSpec
+from simulator.kernels.constant import Constant
+from simulator.kernels.parts import Parts
+
+# Numbers are float64 arrays, text is an array of str.
+Columns = Mapping[str, NDArray[np.generic]]
+MOST_CONSTANTS = 5
+
+
+class Family(ABC):
+    """Base of all families; the docstring of each says how its kernels work."""
+
+    name: ClassVar[str]
+    constants: ClassVar[tuple[Constant, ...]]
+    # Columns that the program reads, under the names of the measured tables.
+    needs: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def covers(self, row: Mapping[str, str]) -> bool:
+        """Whether a row of a measured table (its text columns) is a call of this family."""
+
+    @abstractmethod
+    def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Predicted seconds of each call, by cause."""
+
+    @property
+    def starts(self) -> dict[str, float]:
+        """Constants where a fit begins."""
+        return {c.name: c.start for c in self.constants}
+
+
+def check_families(families: Mapping[str, Family]) -> None:
+    """Every family under its own name, with few enough constants."""
+    for name, family in families.items():
+        assert name == family.name, f"{name} is registered for {family.name}"
+        assert len(family.constants) <= MOST_CONSTANTS, f"{name} has too many constants"

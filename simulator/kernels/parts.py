@@ -1,0 +1,63 @@
+"""Predicted time of calls, split by cause: each instant belongs to what the kernel waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# In the order in which reports list them.
+CAUSES = (
+    "launch",
+    "dram_latency",
+    "dram_bandwidth",
+    "llc",
+    "matrix",
+    "vector",
+    "tail",
+    "power",
+    "serial",
+    "communication",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Seconds by cause, one value a call; they add up to the total.
+
+    `power` is time beyond the clocked rate that the power limit costs, `serial` a chain of
+    dependent steps that no unit can shorten, `tail` waves and tiles that are not full.
+    """
+
+    seconds: Mapping[str, Floats]
+
+    def __post_init__(self) -> None:
+        unknown = set(self.seconds) - set(CAUSES)
+        assert not unknown, f"unknown causes {unknown}"
+
+    @property
+    def total(self) -> Floats:
+        """Seconds of each call."""
+        return np.sum(
+            [np.asarray(part, dtype=np.float64) for part in self.seconds.values()], axis=0
+        )
+
+    @property
+    def dominant(self) -> list[str]:
+        """The largest cause of each call."""
+        names = list(self.seconds)
+        stacked = np.array([np.broadcast_to(self.seconds[n], self.total.shape) for n in names])
+        return [names[i] for i in stacked.argmax(axis=0)]
+
+
+def joined(*parts: Parts) -> Parts:
+    """Calls that run one after the other."""
+    seconds: dict[str, Floats] = {}
+    for part in parts:
+        for cause, value in part.seconds.items():
+            seconds[cause] = seconds[cause] + value if cause in seconds else value
+    return Parts(seconds)
