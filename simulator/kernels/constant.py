@@ -1,4 +1,4 @@
-"""A constant of a kernel family: a physical quantity, its unit, its reading, and where it may lie."""
+"""A constant of a kernel family: physical quantity, unit, reading, and where it may lie."""
 
 from __future__ import annotations
 

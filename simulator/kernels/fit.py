@@ -45,6 +45,15 @@ def chip_of(name: str) -> ChipSpec:
     return find_chip(name)
 
 
+# Architectures whose cores are those of another, which their constants come from.
+SAME_CORES = {"blackwell-ultra": "blackwell"}
+
+
+def core_architecture(chip: ChipSpec) -> str:
+    """Architecture under which constants of the chip are kept."""
+    return SAME_CORES.get(chip.architecture, chip.architecture)
+
+
 def fit(
     family: Family, table: MeasuredTable, start: Mapping[str, float] | None = None
 ) -> dict[str, float]:
@@ -106,7 +115,7 @@ def rows_of(family: Family, table: MeasuredTable, architecture: str | None = Non
         i
         for i in range(len(table))
         if family.covers(table.texts(i))
-        and (architecture is None or chip_of(table.texts(i)["chip"]).architecture == architecture)
+        and architecture in (None, core_architecture(chip_of(table.texts(i)["chip"])))
     ]
     return table.take(rows)
 
