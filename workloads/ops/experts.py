@@ -63,12 +63,13 @@ class Route(Op):
     def work(self, types: Types, step: StepShape, stats: RunStats) -> Work:
         """Exponential, logarithm and root a logit; bias and per_token passes where it selects."""
         logits = types.inputs[0]
-        params = types.outputs[0].nbytes if self.hashed else types.params[0].nbytes
+        (last,) = types.params
+        picked = types.outputs[0].size * last.dtype.bits // 8  # a row of tid2eid a token
         return Work(
             vector_ops=0 if self.hashed else logits.size * (1 + self.per_token),
             special_ops=3 * logits.size,
             input_bytes=total_bytes(types.inputs),
-            param_bytes=(params,),
+            param_bytes=(picked if self.hashed else last.nbytes,),
             output_bytes=total_bytes(types.outputs),
         )
 
