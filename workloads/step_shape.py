@@ -111,7 +111,7 @@ def parse_requests(texts: Iterable[str]) -> StepShape:
     requests = []
     for text in texts:
         new, separator, past = text.partition(":")
-        if not separator or not new.strip().isdigit() or not past.strip().isdigit():
+        if not separator or not new.strip().isdecimal() or not past.strip().isdecimal():
             raise InputError(f"a request is written new:past with whole numbers, but got {text!r}")
         requests.append((int(new), int(past)))
     return StepShape(tuple(requests))
