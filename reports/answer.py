@@ -1,0 +1,88 @@
+"""A step's question and answer in one sentence, and the sentence that says what was proved.
+
+"One decode step of V4-Flash for 64 requests at 131,072 tokens on 8 x H200 (TP8) takes 12.3 ms:
+5,203 tokens/s, 81.3 tokens/s a request; memory bandwidth binds 71 % of it."
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from reports.breakdown import StepBreakdown
+from reports.quantity import count_text, number_text, share_text
+from simulator.basis.units import format_time_ps
+from simulator.cost.result import ProofLine, StepQuestion, StepResult
+from workloads.parallel import ParallelLayout
+
+RESOURCE_NAMES = {
+    "matrix": "matrix math",
+    "vector": "vector math",
+    "special": "special-function math",
+    "memory": "memory bandwidth",
+    "link": "link bandwidth",
+    "launch": "launch overhead",
+}
+KIND_NAMES = {
+    "embed": "embedding",
+    "swa": "sliding window (swa)",
+    "csa": "compressed sparse (csa)",
+    "hca": "heavily compressed (hca)",
+    "mtp": "multi-token prediction (mtp)",
+    "head": "output head",
+}
+_DEGREES = {"tensor": "TP", "data": "DP", "expert": "EP"}
+
+
+def answer_sentence(result: StepResult, breakdown: StepBreakdown | None = None) -> str:
+    """Question and answer; a breakdown that is at hand saves making it again."""
+    total = (breakdown or StepBreakdown(result)).total
+    question = result.question
+    rates = f"{number_text(tokens_per_s(result))} tokens/s"
+    if question.batch > 1 and question.phase != "prefill":  # prefill ends when all have ended
+        rates += f", {number_text(tokens_per_s(result) / question.batch)} tokens/s a request"
+    share = share_text(total.critical_ps_by_bound.get(total.bound, 0), result.total_ps, digits=0)
+    return (
+        f"One {question.phase} step of {question.model} for {requests_text(question)} on "
+        f"{machine_text(question)} takes {format_time_ps(result.total_ps)}: {rates}; "
+        f"{RESOURCE_NAMES[total.bound]} binds {share} of it."
+    )
+
+
+def tokens_per_s(result: StepResult) -> float:
+    """New tokens of all requests over the duration of the step."""
+    return result.tokens / result.seconds if result.total_ps else 0.0
+
+
+def requests_text(question: StepQuestion) -> str:
+    """The batch: `64 requests at 131,072 tokens`, with the new tokens where there are several."""
+    requests = count_text(question.batch, "request")
+    if question.new_tokens == 1:
+        return f"{requests} at {count_text(question.context, 'token')}"
+    each = " each" if question.batch > 1 else ""
+    past = f"at {question.context:,} tokens" if question.context else "with nothing cached"
+    return f"{requests} of {question.new_tokens:,} new tokens{each} {past}"
+
+
+def machine_text(question: StepQuestion) -> str:
+    """Chips and layout: `8 x H200 (TP8)`."""
+    layout = layout_text(question.layout)
+    return f"{question.count:,} x {question.chip}" + (f" ({layout})" if layout else "")
+
+
+def layout_text(layout: ParallelLayout) -> str:
+    """Degrees above one, such as `DP8 EP8`; empty for a single rank."""
+    degrees = {field.name: getattr(layout, field.name) for field in fields(layout)}
+    named = [(_DEGREES.get(name, f"{name} "), degree) for name, degree in degrees.items()]
+    return " ".join(f"{name}{degree}" for name, degree in named if degree > 1)
+
+
+def proof_sentence(proof: ProofLine | None) -> str:
+    """What running the golden file showed; without one, that nothing was checked."""
+    if proof is None:
+        return "Not checked: the golden file was not run for this report."
+    verdict = "reproduces" if proof.holds else "DOES NOT reproduce"
+    return (
+        f"The executed graph {verdict} {proof.golden_name}: largest difference "
+        f"{proof.largest_difference:.3g}, tolerance {proof.tolerance:.3g}, "
+        f"{count_text(proof.checks, 'check')}."
+    )

@@ -1,0 +1,64 @@
+"""Files that are either whole or absent: written beside the target, then renamed over it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from simulator.basis.errors import InputError
+
+
+@contextmanager
+def atomic_file(path: Path | str) -> Iterator[BinaryIO]:
+    """A binary file that takes the name `path` when the block ends, and vanishes if it raises.
+
+    A pipe or device (`/dev/stdout`) is written straight through: renaming would replace it.
+    """
+    target = Path(path)
+    try:
+        if _is_special(target):
+            with target.open("wb") as file:
+                yield file
+            return
+        target = target.resolve()  # a link keeps pointing at its file
+        with _beside(target) as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_bytes(path: Path | str, data: bytes) -> None:
+    """Write a whole file at once."""
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a whole UTF-8 file at once."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def _is_special(target: Path) -> bool:
+    if target.is_dir():
+        raise IsADirectoryError(21, "it is a directory, expected a file name")
+    if Path("/dev") in target.absolute().parents:
+        return True
+    return target.exists() and not stat.S_ISREG(target.stat().st_mode)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[BinaryIO]:
+    # Opened like any new file, so that the umask decides who may read it (tempfile says 0600).
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,122 @@
+"""Horizontal bars as plain HTML: they reflow on a narrow screen, and their text can be searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from reports.answer import RESOURCE_NAMES
+from reports.breakdown import GroupTotal
+from reports.palette import (
+    FREE_COLOR,
+    POOL_COLORS,
+    RESOURCE_COLORS,
+    WEIGHT_COLOR,
+    WORKSPACE_COLOR,
+)
+from reports.quantity import count_text, share_text
+from simulator.basis.units import format_bytes, format_time_ps
+from simulator.cost.result import MemoryUse
+
+SHOWN_GROUPS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A coloured stretch of a bar, in the unit of the whole."""
+
+    label: str
+    amount: int
+    color: str
+
+
+def group_bars(groups: Sequence[GroupTotal], total_ps: int, labels: Mapping[str, str]) -> str:
+    """One bar a group, coloured by what binds its part of the step; the smallest ones together."""
+    shown = list(groups) if len(groups) <= SHOWN_GROUPS + 1 else list(groups[:SHOWN_GROUPS])
+    rest = groups[len(shown) :]
+    longest = max((group.critical_ps for group in shown), default=0)
+    rows = [
+        _row(labels.get(group.key, group.key), [group], total_ps, longest, _hidden(group))
+        for group in shown
+    ]
+    if rest:
+        longest_rest = max(longest, sum(group.critical_ps for group in rest))
+        label = f"{count_text(len(rest), 'other')} together"
+        rows.append(_row(label, rest, total_ps, longest_rest, ""))
+    return f'<div class="bars">{"".join(rows)}</div>'
+
+
+def resource_legend(resources: Iterable[str]) -> str:
+    """Colour and name of each resource."""
+    items = "".join(
+        f'<span class="key"><i style="background:{RESOURCE_COLORS[name]}"></i>'
+        f"{escape(RESOURCE_NAMES[name])}</span>"
+        for name in resources
+    )
+    return f'<p class="legend">{items}</p>'
+
+
+def memory_bar(memory: MemoryUse) -> str:
+    """What the rank's memory holds, as one bar with its legend; says by how much it overflows."""
+    parts = [Part(label="weights", amount=memory.weight_bytes, color=WEIGHT_COLOR)]
+    for index, (pool, size) in enumerate(memory.state_bytes_by_pool.items()):
+        color = POOL_COLORS[index % len(POOL_COLORS)]
+        parts.append(Part(label=f"state: {pool}", amount=size, color=color))
+    parts.append(Part(label="workspace", amount=memory.workspace_bytes, color=WORKSPACE_COLOR))
+    free = memory.capacity_bytes - memory.used_bytes
+    if free >= 0:
+        parts.append(Part(label="free", amount=free, color=FREE_COLOR))
+    whole = max(memory.capacity_bytes, memory.used_bytes)
+    rows = "".join(
+        f'<tr><td><i style="background:{part.color}"></i>{escape(part.label)}</td>'
+        f"<td>{format_bytes(part.amount)}</td>"
+        f"<td>{share_text(part.amount, memory.capacity_bytes)}</td></tr>"
+        for part in parts
+    )
+    over = (
+        f'<p class="alarm">Over capacity by {format_bytes(-free, exact=True)}.</p>'
+        if free < 0
+        else ""
+    )
+    return (
+        f'<div class="track tall">{_stretches(parts, whole)}</div>{over}'
+        f'<table class="parts"><tbody>{rows}</tbody>'
+        f"<tfoot><tr><td>capacity</td><td>{format_bytes(memory.capacity_bytes)}</td>"
+        "<td></td></tr></tfoot></table>"
+    )
+
+
+def _row(
+    label: str, groups: Sequence[GroupTotal], total_ps: int, longest_ps: int, remark: str
+) -> str:
+    by_bound: dict[str, int] = {}
+    for group in groups:
+        for name, part_ps in group.critical_ps_by_bound.items():
+            by_bound[name] = by_bound.get(name, 0) + part_ps
+    parts = [
+        Part(label=RESOURCE_NAMES[name], amount=part_ps, color=RESOURCE_COLORS[name])
+        for name, part_ps in sorted(by_bound.items(), key=lambda item: -item[1])
+    ]
+    amount = sum(by_bound.values())
+    return (
+        f'<div class="bar"><span class="name">{escape(label)}</span>'
+        f'<span class="track">{_stretches(parts, longest_ps)}</span>'
+        f'<span class="value"><span>{format_time_ps(amount)}</span> '
+        f"<b>{share_text(amount, total_ps)}</b>{remark}</span></div>"
+    )
+
+
+def _hidden(group: GroupTotal) -> str:
+    """Time of launches that others cover."""
+    covered_ps = group.duration_ps - group.critical_ps
+    return f" <small>+ {format_time_ps(covered_ps)} hidden</small>" if covered_ps > 0 else ""
+
+
+def _stretches(parts: Sequence[Part], whole: int) -> str:
+    return "".join(
+        f'<i style="width:{100 * part.amount / whole:.4f}%;background:{part.color}" '
+        f'title="{escape(part.label)}"></i>'
+        for part in parts
+        if part.amount and whole
+    )

@@ -1,0 +1,142 @@
+"""Where a step's time and bytes go: launches summed by operation, by kind of layer, and in all.
+
+`critical_ps` adds up to the step; `duration_ps` adds up the launches, overlapped ones included.
+Every table, page and terminal view takes its sums from here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from reports.critical_path import critical_ps_of
+from simulator.cost.result import RESOURCES, KernelRecord, StepResult
+
+BETWEEN_LAUNCHES = "(between launches)"
+SUMMED_FIELDS = (
+    "vector_ops",
+    "special_ops",
+    "weight_bytes",
+    "activation_bytes",
+    "cache_read_bytes",
+    "cache_write_bytes",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "link_bytes",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTotal:
+    """Sums over the launches of one group, which begins with the launch `first_path`.
+
+    `scopes` counts the layers that it occurs in; `amounts` is by the names in `SUMMED_FIELDS`.
+    """
+
+    key: str
+    first_path: str
+    launches: int
+    scopes: int
+    critical_ps: int
+    duration_ps: int
+    critical_ps_by_bound: Mapping[str, int]
+    duration_ps_by_bound: Mapping[str, int]
+    flops: Mapping[str, int]
+    amounts: Mapping[str, int]
+
+    @property
+    def total_flops(self) -> int:
+        """Matrix FLOP of every class."""
+        return sum(self.flops.values())
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes read and written after the LLC."""
+        return self.amounts["dram_read_bytes"] + self.amounts["dram_write_bytes"]
+
+    @property
+    def bound(self) -> str:
+        """Resource that decides most of the group's time; of its launches' if all is hidden."""
+        parts = self.critical_ps_by_bound if self.critical_ps else self.duration_ps_by_bound
+        return max(parts, key=lambda name: parts[name]) if parts else "launch"
+
+
+class StepBreakdown:
+    """The groups of one step, summed when first asked for; `critical_ps[i]` is launch i's part."""
+
+    def __init__(self, result: StepResult) -> None:
+        self.result = result
+        self.critical_ps, self.between_ps = critical_ps_of(result.kernels, result.total_ps)
+
+    @cached_property
+    def by_operation(self) -> tuple[GroupTotal, ...]:
+        """Launches of one name together, the largest part of the step first."""
+        return self._with_between(self.group_by([kernel.name for kernel in self.result.kernels]))
+
+    @cached_property
+    def by_layer_kind(self) -> tuple[GroupTotal, ...]:
+        """Launches of one kind of layer together, the largest part of the step first."""
+        return self._with_between(self.group_by([kernel.kind for kernel in self.result.kernels]))
+
+    @cached_property
+    def total(self) -> GroupTotal:
+        """The whole step, the time between launches included."""
+        return self._sum("total", range(len(self.result.kernels)), self.between_ps)
+
+    def group_by(self, keys: Sequence[str]) -> tuple[GroupTotal, ...]:
+        """Launches of one key together (`keys[i]` is launch i's), largest part first."""
+        members: dict[str, list[int]] = {}
+        for index, (key, _) in enumerate(zip(keys, self.result.kernels, strict=True)):
+            members.setdefault(key, []).append(index)
+        return _largest_first(self._sum(key, indexes, 0) for key, indexes in members.items())
+
+    def _with_between(self, groups: tuple[GroupTotal, ...]) -> tuple[GroupTotal, ...]:
+        if not self.between_ps:
+            return groups
+        return _largest_first([*groups, self._sum(BETWEEN_LAUNCHES, (), self.between_ps)])
+
+    def _sum(self, key: str, indexes: Iterable[int], between_ps: int) -> GroupTotal:
+        critical: Counter[str] = Counter()
+        duration: Counter[str] = Counter()
+        flops: Counter[str] = Counter()
+        chosen = list(indexes)
+        kernels = [self.result.kernels[index] for index in chosen]
+        for index, kernel in zip(chosen, kernels, strict=True):
+            critical[kernel.bound] += self.critical_ps[index]
+            duration[kernel.bound] += kernel.duration_ps
+            flops.update(kernel.flops)
+        if between_ps:
+            critical["launch"] += between_ps
+        return GroupTotal(
+            key=key,
+            first_path=kernels[0].path if kernels else "",
+            launches=len(kernels),
+            scopes=len({kernel.scope for kernel in kernels}),
+            critical_ps=critical.total(),
+            duration_ps=duration.total(),
+            critical_ps_by_bound=_in_order(critical),
+            duration_ps_by_bound=_in_order(duration),
+            flops=dict(sorted(flops.items())),
+            amounts={name: _amount(kernels, name) for name in SUMMED_FIELDS},
+        )
+
+
+def math_classes(result: StepResult) -> tuple[str, ...]:
+    """Math classes of which any launch has FLOP, in order of name."""
+    return tuple(sorted({name for k in result.kernels for name, count in k.flops.items() if count}))
+
+
+def _largest_first(groups: Iterable[GroupTotal]) -> tuple[GroupTotal, ...]:
+    return tuple(sorted(groups, key=lambda g: (-g.critical_ps, -g.duration_ps, g.key)))
+
+
+def _amount(kernels: list[KernelRecord], field: str) -> int:
+    return sum(getattr(kernel, field) for kernel in kernels)
+
+
+def _in_order(parts: Mapping[str, int]) -> dict[str, int]:
+    unknown = set(parts) - set(RESOURCES)
+    assert not unknown, f"launches bound by unknown resources {sorted(unknown)}"
+    return {name: parts[name] for name in RESOURCES if name in parts}

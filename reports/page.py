@@ -1,0 +1,163 @@
+"""A page of costed steps: one HTML file that holds everything and loads nothing.
+
+Question and answer first, then what was proved, then a section a step, the files beside the page,
+and every assumption behind the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from reports import critical_path, rates
+from reports.answer import machine_text, proof_sentence
+from reports.atomic import write_text
+from reports.page_script import PAGE_SCRIPT
+from reports.section import Section, step_section
+from simulator.basis.assumptions import assumptions_of
+from simulator.cost.result import ProofLine, StepResult
+
+# The browser itself refuses whatever a figure might try to fetch.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:"
+)
+_UNITS = (
+    "Numbers are rounded to four digits for reading; the files hold exact integers. "
+    "1 GB = 10⁹ bytes (traffic), 1 GiB = 2³⁰ bytes (memory held). A multiply-add is two FLOP. "
+    "Times, bytes and FLOP are those of one rank, the busiest."
+)
+
+
+def write_page(
+    path: Path | str,
+    steps: Sequence[tuple[str, StepResult]],
+    *,
+    proof: ProofLine | None = None,
+    files: Mapping[str, Path | str] | None = None,
+    command: str = "",
+) -> None:
+    """Write titled steps as one page. `files` are linked by label, relative to the page."""
+    write_text(path, page_html(path, steps, proof=proof, files=files, command=command))
+
+
+def page_html(
+    path: Path | str,
+    steps: Sequence[tuple[str, StepResult]],
+    *,
+    proof: ProofLine | None = None,
+    files: Mapping[str, Path | str] | None = None,
+    command: str = "",
+) -> str:
+    """The page as text; `path` is where it will stand, for links to files beside it."""
+    assert steps, "a page needs at least one step"
+    several = len(steps) > 1
+    sections = [
+        step_section(f"step{number}", title, result, repeat=several)
+        for number, (title, result) in enumerate(steps, 1)
+    ]
+    body = "".join(
+        [
+            _header(steps[0][1], sections, proof),
+            "<main>",
+            *(section.html for section in sections),
+            _files(Path(path), files or {}),
+            _remarks(steps),
+            "</main>",
+            _footer(command),
+        ]
+    )
+    return _document(_title(steps), body, sections)
+
+
+def _title(steps: Sequence[tuple[str, StepResult]]) -> str:
+    question = steps[0][1].question
+    names = ", ".join(title for title, _ in steps)
+    return f"{question.model} on {machine_text(question)}: {names}"
+
+
+def _header(result: StepResult, sections: Sequence[Section], proof: ProofLine | None) -> str:
+    if len(sections) == 1:
+        answers = f"<h1>{escape(sections[0].sentence)}</h1>"
+    else:
+        answers = "".join(
+            f'<h1><a href="#{section.id}">{escape(section.title)}</a>: '
+            f"{escape(section.sentence)}</h1>"
+            for section in sections
+        )
+    state = "absent" if proof is None else "" if proof.holds else "broken"
+    return (
+        f'<header><p class="kicker">v4sim · {escape(result.question.fidelity)} model · '
+        f"engine {escape(result.question.engine)}</p>{answers}"
+        f'<p class="proof {state}">{escape(proof_sentence(proof))}</p></header>'
+    )
+
+
+def _files(page: Path, files: Mapping[str, Path | str]) -> str:
+    if not files:
+        return ""
+    items = []
+    for label, file in files.items():
+        link = os.path.relpath(Path(file).resolve(), page.resolve().parent)
+        hint = " – open it in ui.perfetto.dev" if link.endswith(".perfetto-trace") else ""
+        items.append(
+            f'<li>{escape(label)}: <a href="{quote(Path(link).as_posix())}">{escape(link)}</a>'
+            f"{hint}</li>"
+        )
+    return f'<section id="files"><h3>Files</h3><ul>{"".join(items)}</ul></section>'
+
+
+def _remarks(steps: Sequence[tuple[str, StepResult]]) -> str:
+    """Assumptions and notes, each once; those of some steps only name them."""
+    ours = assumptions_of([critical_path, rates])
+    assumptions = _once([(title, (*result.assumptions, *ours)) for title, result in steps])
+    notes = _once([(title, result.notes) for title, result in steps])
+    html = f'<section id="assumptions"><h3>Assumptions</h3><ul>{assumptions}</ul></section>'
+    if notes:
+        html += f'<section id="notes"><h3>Notes</h3><ul>{notes}</ul></section>'
+    return html
+
+
+def _once(texts: Sequence[tuple[str, Sequence[str]]]) -> str:
+    titles: dict[str, list[str]] = {}
+    for title, sentences in texts:
+        for sentence in dict.fromkeys(sentences):
+            titles.setdefault(sentence, []).append(title)
+    items = []
+    for sentence, of in titles.items():
+        only = "" if len(of) == len(texts) else f" ({', '.join(of)} only)"
+        items.append(f"<li>{escape(sentence[:1].upper() + sentence[1:] + only)}</li>")
+    return "".join(items)
+
+
+def _footer(command: str) -> str:
+    made = f"<p>Made by <code>{escape(command)}</code></p>" if command else ""
+    return f"<footer><p>{_UNITS}</p>{made}</footer>"
+
+
+def _document(title: str, body: str, sections: Sequence[Section]) -> str:
+    from plotly.offline import get_plotlyjs
+
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    figures = {name: figure for section in sections for name, figure in section.figures.items()}
+    # Within a script element `<` could only matter as the start of a closing tag.
+    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{style}</style></head><body>",
+            body,
+            f'<script type="application/json" id="figures">{data}</script>',
+            f"<script>{get_plotlyjs()}</script>",
+            f"<script>{PAGE_SCRIPT}</script>",
+            "</body></html>\n",
+        ]
+    )

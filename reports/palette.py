@@ -1,0 +1,19 @@
+"""Colours of the pages: the Okabe-Ito set, which colour-blind readers tell apart."""
+
+from __future__ import annotations
+
+RESOURCE_COLORS = {
+    "memory": "#0072b2",
+    "matrix": "#e69f00",
+    "vector": "#009e73",
+    "special": "#cc79a7",
+    "link": "#d55e00",
+    "launch": "#8d95a1",
+}
+WEIGHT_COLOR = "#3d4f6b"
+POOL_COLORS = ("#0072b2", "#56b4e9", "#009e73", "#7fd1b9", "#cc79a7", "#f0c9de", "#b8a100")
+WORKSPACE_COLOR = "#e69f00"
+FREE_COLOR = "#e6e9ee"
+INK = "#1c2430"
+MUTED = "#5a6675"
+GRID = "#e6e9ee"

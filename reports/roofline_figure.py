@@ -1,0 +1,112 @@
+"""The roofline of a step: FLOP per DRAM byte against achieved FLOP per second, on log axes.
+
+One dot a distinct kernel, sized by its share of the step's time and coloured by what binds it;
+a roof for each math class in use, and the slope of the DRAM bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from reports.breakdown import GroupTotal, StepBreakdown, math_classes
+from reports.distinct_kernels import distinct_kernels
+from reports.figure_style import layout, log_axis
+from reports.palette import MUTED
+from reports.quantity import share_text
+from reports.roofline_dots import Span, achieved_per_s, dot_traces, intensity
+from simulator.basis.units import format_rate
+from simulator.cost.result import StepResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """The figure, and in words what log axes have no place for."""
+
+    figure: dict[str, Any]
+    caption: str
+
+
+def roofline(result: StepResult, breakdown: StepBreakdown) -> Roofline | None:
+    """Figure and caption; None where no kernel has both FLOP and DRAM bytes."""
+    groups = distinct_kernels(breakdown)
+    placed = [g for g in groups if g.total_flops and g.dram_bytes and g.duration_ps]
+    if not placed:
+        return None
+    roofs = _roofs(result)
+    span = _span(placed, roofs, result.peaks.dram_bytes_per_s)
+    lines = _roof_lines(roofs, result.peaks.dram_bytes_per_s, span)
+    figure = {
+        "data": [*lines, *dot_traces(placed, result, span)],
+        "layout": layout(
+            height=460,
+            x=log_axis("FLOP per DRAM byte", "", *span.x),
+            y=log_axis("achieved rate", "FLOP/s", *span.y),
+        ),
+    }
+    return Roofline(figure=figure, caption=_caption(result, groups, placed))
+
+
+def _roofs(result: StepResult) -> dict[str, float]:
+    """Peaks of the math classes in use that the chip states."""
+    peaks = result.peaks.matrix_flops_per_s
+    return {name: peaks[name] for name in math_classes(result) if name in peaks}
+
+
+def _span(placed: Sequence[GroupTotal], roofs: Mapping[str, float], dram_per_s: float) -> Span:
+    intensities = [intensity(group) for group in placed]
+    rates = [achieved_per_s(group) for group in placed]
+    highest = max(roofs.values(), default=0.0)
+    return Span(
+        x=(min(intensities) / 3, max(*intensities, highest / dram_per_s) * 6),
+        y=(min(rates) / 4, max(*rates, highest) * 4),
+    )
+
+
+def _roof_lines(roofs: Mapping[str, float], dram_per_s: float, span: Span) -> list[dict[str, Any]]:
+    low, high = span.x
+    corner = max(roofs.values(), default=high * dram_per_s) / dram_per_s
+    # A line with text in its middle needs a point there; on log axes that is the geometric mean.
+    points = [low, sqrt(low * corner), corner] if corner > low else []
+    slope = _line(points, [x * dram_per_s for x in points])
+    slope["text"] = ["", f"DRAM {format_rate(dram_per_s)}  ", ""]
+    lines = [slope]
+    for name, peak in roofs.items():
+        line = _line([max(low, peak / dram_per_s), high], [peak, peak])
+        line["text"] = ["", f"{name} {format_rate(peak, 'FLOP/s')}"]
+        lines.append(line)
+    return lines
+
+
+def _line(x: list[float], y: list[float]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines+text",
+        "x": x,
+        "y": y,
+        "line": {"color": MUTED, "width": 1.5},
+        "textposition": "top left",
+        "textfont": {"color": MUTED, "size": 11},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _caption(result: StepResult, groups: Sequence[GroupTotal], placed: Sequence[GroupTotal]) -> str:
+    """What the dots are, and everything of the step that the axes cannot show."""
+    sentences = ["The area of a dot is its kernel's share of the time."]
+    shown = {group.key for group in placed}
+    left = [group for group in groups if group.key not in shown]
+    if left:
+        names = ", ".join(dict.fromkeys(group.key.rsplit(" (", 1)[0] for group in left))
+        share = share_text(sum(group.duration_ps for group in left), result.total_ps)
+        sentences.append(
+            f"No place on these axes, for want of matrix FLOP or DRAM bytes: {names} "
+            f"({share} of the time)."
+        )
+    unknown = [name for name in math_classes(result) if name not in result.peaks.matrix_flops_per_s]
+    if unknown:
+        sentences.append(f"No roof: {result.peaks.name} states no peak for {', '.join(unknown)}.")
+    return " ".join(sentences)

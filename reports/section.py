@@ -1,0 +1,144 @@
+"""One costed step as a section of a page: numbers, bars, figures and the table of operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from reports.answer import (
+    KIND_NAMES,
+    answer_sentence,
+    layout_text,
+    machine_text,
+    tokens_per_s,
+)
+from reports.bandwidth_figure import bandwidth
+from reports.bars import group_bars, memory_bar, resource_legend
+from reports.breakdown import StepBreakdown
+from reports.operations_grid import operations_grid
+from reports.quantity import number_text, rate_text, share_text
+from reports.roofline_figure import roofline
+from simulator.basis.units import format_bytes, format_time_ps
+from simulator.cost.result import StepQuestion, StepResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """HTML of one step, its sentence, and its figures by the id of their place."""
+
+    id: str
+    title: str
+    sentence: str
+    html: str
+    figures: dict[str, dict[str, Any]]
+
+
+def step_section(section_id: str, title: str, result: StepResult, *, repeat: bool) -> Section:
+    """The section of one step; `repeat` states the sentence again under its title."""
+    breakdown = StepBreakdown(result)
+    sentence = answer_sentence(result, breakdown)
+    figures: dict[str, dict[str, Any]] = {}
+    parts = [
+        f"<h2>{escape(title)}</h2>",
+        f"<p>{escape(sentence)}</p>" if repeat else "",
+        _tiles(result, breakdown),
+        _facts(result.question),
+        _bars(result, breakdown),
+        _roofline(f"{section_id}-roofline", result, breakdown, figures),
+        _bandwidth(f"{section_id}-bandwidth", result, figures),
+        f"<h3>Operations</h3>{operations_grid(breakdown)}",
+    ]
+    html = f'<section class="step" id="{section_id}">{"".join(parts)}</section>'
+    return Section(id=section_id, title=title, sentence=sentence, html=html, figures=figures)
+
+
+def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
+    total, memory, peaks = breakdown.total, result.memory, result.peaks
+    dram_peak_bytes = peaks.dram_bytes_per_s * result.seconds
+    tiles = [("step", format_time_ps(result.total_ps))]
+    tiles.append(("all requests", f"{number_text(tokens_per_s(result))} tokens/s"))
+    if result.question.batch > 1 and result.question.phase != "prefill":
+        each = tokens_per_s(result) / result.question.batch
+        tiles.append(("each request", f"{number_text(each)} tokens/s"))
+    share = share_text(total.dram_bytes, dram_peak_bytes, digits=0)
+    tiles.append(
+        (f"DRAM, {share} of peak", rate_text(total.dram_bytes, result.total_ps, "B/s")),
+    )
+    tiles.append(("matrix math", rate_text(total.total_flops, result.total_ps, "FLOP/s")))
+    share = share_text(memory.used_bytes, memory.capacity_bytes, digits=0)
+    tiles.append((f"memory held, {share} of capacity", format_bytes(memory.used_bytes)))
+    body = "".join(
+        f'<div class="tile"><span>{label}</span><b>{number}</b> {unit}</div>'
+        for label, (number, _, unit) in ((label, value.partition(" ")) for label, value in tiles)
+    )
+    return f'<div class="tiles">{body}</div>'
+
+
+def _facts(question: StepQuestion) -> str:
+    facts = {
+        "model": question.model,
+        "chips": machine_text(question),
+        "phase": question.phase,
+        "requests": f"{question.batch:,}",
+        "context": f"{question.context:,} tokens",
+        "new tokens": f"{question.new_tokens:,} a request",
+        "engine": question.engine,
+        "fidelity": question.fidelity,
+        "experts": question.expert_dtype,
+        "cache": question.kv_dtype,
+        "index": question.index_dtype,
+    }
+    if not layout_text(question.layout):
+        facts["layout"] = "one rank"
+    items = "".join(
+        f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items()
+    )
+    return f'<dl class="facts">{items}</dl>'
+
+
+def _bars(result: StepResult, breakdown: StepBreakdown) -> str:
+    legend = resource_legend(breakdown.total.critical_ps_by_bound)
+    operations = group_bars(breakdown.by_operation, result.total_ps, {})
+    labels = {}
+    for group in breakdown.by_layer_kind:
+        name = KIND_NAMES.get(group.key, group.key)
+        labels[group.key] = f"{name} × {group.scopes}" if group.scopes > 1 else name
+    kinds = group_bars(breakdown.by_layer_kind, result.total_ps, labels)
+    return (
+        "<h3>Where the time goes, by operation</h3>"
+        '<p class="note">Each instant counts for the launch that the end of the step waits for, '
+        "coloured by what binds that launch. The bars add up to the step.</p>"
+        f"{legend}{operations}"
+        f'<div class="columns"><div><h3>By kind of layer</h3>{kinds}</div>'
+        f"<div><h3>Memory of one rank</h3>{memory_bar(result.memory)}</div></div>"
+    )
+
+
+def _roofline(
+    place: str, result: StepResult, breakdown: StepBreakdown, figures: dict[str, dict[str, Any]]
+) -> str:
+    drawn = roofline(result, breakdown)
+    if drawn is None:
+        return '<h3>Roofline</h3><p class="note">No kernel has both matrix FLOP and DRAM bytes.</p>'
+    figures[place] = drawn.figure
+    return (
+        f'<h3>Roofline</h3><p class="note">{escape(drawn.caption)}</p>'
+        f'<div class="figure" id="{place}"></div>'
+    )
+
+
+def _bandwidth(place: str, result: StepResult, figures: dict[str, dict[str, Any]]) -> str:
+    drawn = bandwidth(result)
+    if drawn is None:
+        return ""
+    figures[place] = drawn.figure
+    buttons = "".join(
+        f'<button type="button" data-figure="{place}" data-from="{low!r}" data-to="{high!r}" '
+        f'aria-pressed="{"true" if index == 0 else "false"}">{escape(name)}</button>'
+        for index, (name, low, high) in enumerate(drawn.views)
+    )
+    return (
+        f'<h3>DRAM bandwidth over time</h3><p class="note">{escape(drawn.caption)}</p>'
+        f'<div class="views">{buttons}</div><div class="figure" id="{place}"></div>'
+    )

@@ -1,0 +1,129 @@
+"""A costed step as JSON: stable keys, units in names, exact integers, every launch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from reports.answer import answer_sentence, tokens_per_s
+from reports.atomic import write_text
+from reports.breakdown import GroupTotal, StepBreakdown
+from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
+
+SCHEMA = "v4sim.step/1"
+
+
+def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> dict[str, Any]:
+    """The step as plain JSON values. `schema` changes when the meaning of a key does."""
+    breakdown = breakdown or StepBreakdown(result)
+    total = breakdown.total
+    return {
+        "schema": SCHEMA,
+        "answer": answer_sentence(result, breakdown),
+        "question": question_json(result.question),
+        "total_ps": result.total_ps,
+        "tokens": result.tokens,
+        "tokens_per_s": tokens_per_s(result),
+        "tokens_per_s_per_request": tokens_per_s(result) / result.question.batch,
+        "bound": total.bound,
+        "totals": _group_json("step", total),
+        "operations": [_group_json("operation", group) for group in breakdown.by_operation],
+        "layer_kinds": [_group_json("kind", group) for group in breakdown.by_layer_kind],
+        "memory": _memory_json(result.memory),
+        "peaks": {
+            "name": result.peaks.name,
+            "matrix_flops_per_s": dict(result.peaks.matrix_flops_per_s),
+            "vector_ops_per_s": result.peaks.vector_ops_per_s,
+            "dram_bytes_per_s": result.peaks.dram_bytes_per_s,
+            "link_bytes_per_s": result.peaks.link_bytes_per_s,
+        },
+        "assumptions": list(result.assumptions),
+        "notes": list(result.notes),
+        "kernels": [
+            _kernel_json(kernel, critical_ps)
+            for kernel, critical_ps in zip(result.kernels, breakdown.critical_ps, strict=True)
+        ],
+    }
+
+
+def question_json(question: StepQuestion) -> dict[str, Any]:
+    """What was asked, every field by name."""
+    return {
+        "model": question.model,
+        "chip": question.chip,
+        "chips": question.count,
+        "layout": asdict(question.layout),
+        "phase": question.phase,
+        "batch_requests": question.batch,
+        "context_tokens": question.context,
+        "new_tokens": question.new_tokens,
+        "fidelity": question.fidelity,
+        "engine": question.engine,
+        "index_dtype": question.index_dtype,
+        "expert_dtype": question.expert_dtype,
+        "kv_dtype": question.kv_dtype,
+    }
+
+
+def proof_json(proof: ProofLine) -> dict[str, Any]:
+    """Outcome of the golden file."""
+    return {**asdict(proof), "holds": proof.holds}
+
+
+def write_json(path: Path | str, data: dict[str, Any]) -> None:
+    """Write whole or not at all. One line a key, and one an element of a top-level list."""
+    write_text(path, "".join(_lines(data)))
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    # The C encoder is compact only; `indent` would take the slow one for thousands of launches.
+    yield "{"
+    for index, (key, value) in enumerate(data.items()):
+        yield f"{',' if index else ''}\n{json.dumps(key)}: "
+        if isinstance(value, list) and value:
+            items = ",\n  ".join(json.dumps(item, allow_nan=False) for item in value)
+            yield f"[\n  {items}\n]"
+        else:
+            yield json.dumps(value, allow_nan=False)
+    yield "\n}\n"
+
+
+def _group_json(key: str, group: GroupTotal) -> dict[str, Any]:
+    return {
+        key: group.key,
+        "launches": group.launches,
+        "critical_ps": group.critical_ps,
+        "duration_ps": group.duration_ps,
+        "bound": group.bound,
+        "critical_ps_by_bound": dict(group.critical_ps_by_bound),
+        "duration_ps_by_bound": dict(group.duration_ps_by_bound),
+        "flops": dict(group.flops),
+        **group.amounts,
+    }
+
+
+def _memory_json(memory: MemoryUse) -> dict[str, Any]:
+    return {
+        "weight_bytes": memory.weight_bytes,
+        "state_bytes_by_pool": dict(memory.state_bytes_by_pool),
+        "state_bytes": memory.state_bytes,
+        "workspace_bytes": memory.workspace_bytes,
+        "used_bytes": memory.used_bytes,
+        "capacity_bytes": memory.capacity_bytes,
+        "free_bytes": memory.capacity_bytes - memory.used_bytes,
+    }
+
+
+def _kernel_json(kernel: KernelRecord, critical_ps: int) -> dict[str, Any]:
+    data = {name: getattr(kernel, name) for name in KernelRecord.__dataclass_fields__}
+    return {
+        **data,
+        "nodes": list(kernel.nodes),
+        "flops": dict(kernel.flops),
+        "busy_ps": dict(kernel.busy_ps),
+        "duration_ps": kernel.duration_ps,
+        "critical_ps": critical_ps,
+    }

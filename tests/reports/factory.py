@@ -1,0 +1,210 @@
+"""A step as the coster would leave it: 43 layers of 26 launches or so, on three streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from simulator.cost.result import (
+    ChipPeaks,
+    KernelRecord,
+    MemoryUse,
+    ProofLine,
+    StepQuestion,
+    StepResult,
+)
+from workloads.parallel import ParallelLayout
+
+PEAKS = ChipPeaks(
+    name="H200",
+    matrix_flops_per_s={"bf16": 989.5e12, "fp8": 1979e12},
+    vector_ops_per_s=67e12,
+    dram_bytes_per_s=4.8e12,
+    link_bytes_per_s=450e9,
+)
+LAUNCH_PS = 1_800_000
+GAP_PS = 400_123  # not a whole number of ns, so that rounding is put to the test
+
+# (name, family, stream, matrix MFLOP a token and class, weight KB, cache KB a request, link KB)
+_ATTENTION = [
+    ("mhc_collapse", "elementwise", 0, {"fp32": 0.4}, 90, 0, 0),
+    ("attn_norm", "norm", 0, {}, 14, 0, 0),
+    ("qkv_a_proj", "gemm", 0, {"fp8": 17.3}, 8_650, 0, 0),
+    ("q_b_proj", "gemm", 0, {"fp8": 12.6}, 6_291, 0, 0),
+    ("kv_norm_rope", "norm", 1, {}, 2, 0, 0),
+    ("ring_write", "cache_write", 1, {}, 0, 1, 0),
+    ("sparse_attention", "attention", 0, {"bf16": 21.0}, 0, 75, 0),
+    ("o_a_proj", "gemm", 0, {"fp8": 8.4}, 4_194, 0, 0),
+    ("o_b_proj", "gemm", 0, {"fp8": 4.2}, 2_097, 0, 0),
+    ("attn_all_reduce", "collective", 0, {}, 0, 0, 14),
+    ("mhc_expand", "elementwise", 0, {"fp32": 0.2}, 60, 0, 0),
+]
+_COMPRESSED = [
+    ("compress_proj", "gemm", 1, {"bf16": 2.1}, 1_050, 0, 0),
+    ("compress_pool", "elementwise", 1, {}, 4, 3, 0),
+    ("pool_append", "cache_write", 1, {}, 0, 1, 0),
+]
+_INDEXER = [
+    ("indexer_q_proj", "gemm", 1, {"fp8": 6.3}, 3_146, 0, 0),
+    ("indexer_score", "indexer", 1, {"fp8": 16.8}, 0, 4_325, 0),
+    ("indexer_top_k", "topk", 1, {}, 0, 131, 0),
+]
+_MOE = [
+    ("ffn_norm", "norm", 0, {}, 14, 0, 0),
+    ("router_gate", "gemm", 0, {"bf16": 2.1}, 2_100, 0, 0),
+    ("router_top_k", "topk", 0, {}, 0, 0, 0),
+    ("expert_dispatch", "collective", 0, {}, 0, 0, 43),
+    ("shared_gate_up", "gemm", 2, {"fp8": 2.1}, 1_050, 0, 0),
+    ("shared_down", "gemm", 2, {"fp8": 1.0}, 524, 0, 0),
+    ("experts_gate_up", "grouped_gemm", 0, {"fp8": 100.6}, 268_435, 0, 0),
+    ("experts_swiglu", "elementwise", 0, {}, 0, 0, 0),
+    ("experts_down", "grouped_gemm", 0, {"fp8": 50.3}, 134_217, 0, 0),
+    ("expert_combine", "collective", 0, {}, 0, 0, 57),
+    ("mhc_expand_ffn", "elementwise", 0, {"fp32": 0.2}, 60, 0, 0),
+]
+
+
+@dataclass
+class _Clock:
+    streams: dict[int, int] = field(default_factory=dict)
+    kernels: list[KernelRecord] = field(default_factory=list)
+
+    def launch(self, question: StepQuestion, scope: str, kind: str, row: tuple[Any, ...]) -> None:
+        name, family, stream, mflops, weight_kb, cache_kb, link_kb = row
+        tokens = question.batch * question.new_tokens
+        shared = {"embed": 1, "head": 1}.get(kind, 8)
+        flops = {key: int(value * 1e6 * tokens / shared) for key, value in mflops.items()}
+        cache = int(cache_kb * 1000 * question.batch * max(1, question.new_tokens // 64))
+        writes = family == "cache_write"
+        activation = 14_336 * tokens
+        vector = 4 * 7_168 * tokens
+        link = int(link_kb * 1000 * tokens / 8)
+        read = int(weight_kb * 1000 / shared) + (0 if writes else cache)
+        written = activation // 8 + (cache if writes else 0)
+        busy = {
+            "matrix": sum(
+                int(n / PEAKS.matrix_flops_per_s.get(key, 67e12) * 1.4e12)
+                for key, n in flops.items()
+            ),
+            "vector": int(vector / PEAKS.vector_ops_per_s * 1e12),
+            "special": int(tokens * 17.3),
+            "memory": int((read + written) / PEAKS.dram_bytes_per_s * 1.13e12),
+            "link": int(link / PEAKS.link_bytes_per_s * 1e12) + (4_000_000 if link else 0),
+            "launch": LAUNCH_PS,
+        }
+        bound = max(busy, key=lambda key: busy[key])
+        front = max(self.streams.values(), default=0)
+        # A side stream far behind waits for the main one, which joins at collectives.
+        now = self.streams.get(stream, 0)
+        if stream and now < self.streams.get(0, 0) - 20_000_000:
+            now = self.streams.get(0, 0)
+        if family in ("collective", "attention"):
+            now = front
+        start = now + GAP_PS
+        end = start + busy[bound]
+        self.streams[stream] = end
+        self.kernels.append(
+            KernelRecord(
+                path=f"{scope}/{name}",
+                name=name,
+                family=family,
+                scope=scope,
+                kind=kind,
+                stream=stream,
+                start_ps=start,
+                end_ps=end,
+                nodes=(f"{scope}/{name}", f"{scope}/{name}/epilogue"),
+                flops=flops,
+                vector_ops=vector,
+                special_ops=tokens * 128,
+                weight_bytes=int(weight_kb * 1000 / shared),
+                activation_bytes=activation,
+                cache_read_bytes=0 if writes else cache,
+                cache_write_bytes=cache if writes else 0,
+                dram_read_bytes=read,
+                dram_write_bytes=written,
+                link_bytes=link,
+                busy_ps=busy,
+                bound=bound,
+            )
+        )
+
+
+def make_question(**changes: Any) -> StepQuestion:
+    """Decode of 64 requests at 128 Ki tokens on eight chips, with changes by name."""
+    question = StepQuestion(
+        model="V4-Flash",
+        chip="H200",
+        count=8,
+        layout=ParallelLayout(tensor=8, expert=8),
+        phase="decode",
+        batch=64,
+        context=131_072,
+        new_tokens=1,
+        fidelity="tile",
+        engine="sglang-0.5",
+        index_dtype="fp8",
+        expert_dtype="fp4",
+        kv_dtype="fp8",
+    )
+    return replace(question, **changes)
+
+
+def make_step(layers: int = 43, **changes: Any) -> StepResult:
+    """A costed step of `layers` layers; `changes` go into the question."""
+    question = make_question(**changes)
+    clock = _Clock()
+    clock.launch(question, "embed", "embed", ("embed_lookup", "gather", 0, {}, 500, 0, 0))
+    for layer in range(layers):
+        scope = f"layer{layer:02}"
+        kind = "swa" if layer < 2 else ("csa", "hca")[layer % 2]
+        rows = [*_ATTENTION[:6]]
+        rows += _COMPRESSED if kind != "swa" else []
+        rows += _INDEXER if kind == "csa" else []
+        for row in [*rows, *_ATTENTION[6:], *_MOE]:
+            clock.launch(question, scope, kind, row)
+    for row in [
+        ("final_norm", "norm", 0, {}, 14, 0, 0),
+        ("lm_head", "gemm", 0, {"bf16": 1_059.0 / 8}, 132_382, 0, 0),
+        ("logits_gather", "collective", 0, {}, 0, 0, 32),
+    ]:
+        clock.launch(question, "head", "head", row)
+    return StepResult(
+        question=question,
+        kernels=tuple(clock.kernels),
+        total_ps=max(kernel.end_ps for kernel in clock.kernels) + 7_000_001,
+        tokens=question.batch * question.new_tokens,
+        memory=make_memory(),
+        peaks=PEAKS,
+        assumptions=(
+            "experts are drawn uniformly, so 64 requests touch 226 of 256 experts in a layer.",
+            "a kernel of one shape takes the same time wherever it stands in the step.",
+            "collectives start together on all ranks: no rank is late.",
+        ),
+        notes=("The indexer's logits fit the last-level cache; they add no DRAM traffic.",),
+    )
+
+
+def make_memory(**changes: int) -> MemoryUse:
+    """What one of eight ranks holds."""
+    memory = MemoryUse(
+        weight_bytes=21_474_836_480,
+        state_bytes_by_pool={
+            "window_ring": 184_549_376,
+            "csa_pool": 13_958_643_712,
+            "hca_pool": 429_496_730,
+            "indexer_pool": 5_033_164_800,
+            "compressor_ring": 94_371_840,
+        },
+        workspace_bytes=3_221_225_472,
+        capacity_bytes=141_000_000_000,
+    )
+    return replace(memory, **changes)
+
+
+def make_proof(**changes: Any) -> ProofLine:
+    """A golden file that holds."""
+    proof = ProofLine(
+        golden_name="golden_tiny.npz", largest_difference=2.384e-7, tolerance=1e-5, checks=412
+    )
+    return replace(proof, **changes)
