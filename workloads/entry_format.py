@@ -204,7 +204,7 @@ class Fp4IndexEntry(EntryFormat):
     def decode(self, packed: Array) -> Array:
         """Values of the bytes."""
         data = packed[:, : self._data]
-        nibbles = np.stack([data & 15, data >> 4], axis=2).reshape(len(packed), -1)
+        nibbles = np.stack([data & 15, data >> 4], axis=2).reshape(len(packed), 2 * self._data)
         values = _as_floats(nibbles[:, : self.values].astype(np.uint8), "float4_e2m1fn")
         scales = np.repeat(_ue8m0_values(packed[:, self._data :]), FP4_BLOCK, axis=1)
         return values * scales[:, : self.values]
