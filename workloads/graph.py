@@ -158,6 +158,7 @@ class GraphBuilder:
         outputs = tuple(path if i == 0 else f"{path}:{i}" for i in range(len(inferred)))
         for output, output_type in zip(outputs, inferred, strict=True):
             self._bind(self.values, output, output_type)
+        self._paths.add(path)
         self.nodes.append(
             Node(
                 path,
@@ -190,7 +191,6 @@ class GraphBuilder:
     ) -> None:
         if path in self._paths:
             raise ValueError(f"{path!r} is bound twice")
-        self._paths.add(path)
         known: tuple[tuple[str, Sequence[str], Mapping[str, Any]], ...] = (
             ("value", inputs, self.values),
             ("parameter", params, self.params),
