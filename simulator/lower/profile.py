@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -84,7 +84,6 @@ class EngineProfile(StrictModel):
         _refuse_repeated("node", (node for kernel in self.kernels for node in kernel.nodes))
         return self
 
-    @cached_property
     def kernel_of_node(self) -> dict[str, FusedKernel]:
         """The kernel of every node, by the node's path without the layer."""
         return {node: kernel for kernel in self.kernels for node in kernel.nodes}

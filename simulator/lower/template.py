@@ -70,7 +70,7 @@ def lower_layer(
     kernels = []
     for name in order:
         members = [(i, nodes[i], works[i]) for i in layer.groups[name]]
-        fused = profile.kernel_of_node[members[0][1].local_path]
+        fused = layer.fused[name]
         kernels.append(
             KernelTemplate(
                 fused=fused,
@@ -94,16 +94,19 @@ class _Layer:
         self.works = works
         self.passing = {i for i, work in enumerate(works) if work == _NO_WORK}
         self.same = resolve(nodes, sorted(self.passing))
+        self.fused: dict[str, FusedKernel] = {}
         self.groups: dict[str, list[int]] = {}
         self.kernel_of: dict[int, str] = {}
+        kernel_of_node = profile.kernel_of_node()
         for i, node in enumerate(nodes):
-            fused = profile.kernel_of_node.get(node.local_path)
+            fused = kernel_of_node.get(node.local_path)
             if fused is None:
                 raise UnsupportedError(
                     f"engine {profile.name!r} has no kernel for node {node.path!r} "
                     f"({type(node.op).__name__}): list {node.local_path!r} under one of its kernels"
                 )
             if i not in self.passing:
+                self.fused[fused.name] = fused
                 self.groups.setdefault(fused.name, []).append(i)
                 self.kernel_of[i] = fused.name
 
