@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import JsonFile, console, error_console, save_json, write_files
 
 if TYPE_CHECKING:
     from simulator.cost.result import ProofLine
@@ -27,10 +27,8 @@ def demo(
 
     Example: v4sim demo --out out/demo
     """
-    from reports.bundle import write_bundle
-    from reports.terminal import print_step
-
     from reports.step_json import step_to_json
+    from reports.terminal import print_step
     from simulator.cost.question import ask
     from simulator.cost.step import cost_step
 
@@ -41,14 +39,12 @@ def demo(
         asked = ask(model=MODEL, chip=CHIP, count=COUNT, phase=phase, batch=batch, context=context)
         with error_console().status(f"costing the {phase} step"):
             result = cost_step(asked.question, asked.config, asked.chip, asked.node)
-        print_step(console(), result)
-        results.append((phase, result))
+        print_step(console(), result, proof=proof if phase == STEPS[0][0] else None)
+        console().print()
+        results.append((phase.capitalize(), result))
     with error_console().status("writing the report"):
-        paths = write_bundle(out, results, proof)
-    for path in paths:
-        console().print(f"wrote {path}", soft_wrap=True)
-    console().print(f"Open the report: {paths[0].resolve()}", soft_wrap=True)
-    save_json(json, {phase: step_to_json(result) for phase, result in results})
+        write_files(out, results, proof)
+    save_json(json, {title.lower(): step_to_json(result) for title, result in results})
 
 
 def _prove() -> ProofLine:

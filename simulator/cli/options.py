@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from simulator.cost.result import ProofLine, StepResult
 
 JsonFile = Annotated[
     Path | None,
@@ -31,6 +35,23 @@ def error_console() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def write_files(
+    out: Path, steps: Sequence[tuple[str, StepResult]], proof: ProofLine | None = None
+) -> None:
+    """Write the report with its tables and timeline, and say where they are."""
+    from reports.bundle import write_report
+
+    files = write_report(out, steps, proof=proof, command=command_line())
+    for path in files.linked.values():
+        console().print(f"wrote {path}", soft_wrap=True)
+    console().print(f"Open the report in a browser: {files.page.resolve()}", soft_wrap=True)
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return " ".join(["v4sim", *sys.argv[1:]])
 
 
 def save_json(path: Path | None, data: Any) -> None:

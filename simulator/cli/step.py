@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simulator.cli.options import JsonFile, console, save_json
+from simulator.cli.options import JsonFile, console, save_json, write_files
 
 
 def step(
@@ -45,7 +45,6 @@ def step(
     --context 131072 --out out/pro
     """
     from reports.terminal import print_step
-
     from simulator.cost.question import ask
     from simulator.cost.step import cost_step
 
@@ -68,10 +67,8 @@ def step(
     result = cost_step(asked.question, asked.config, asked.chip, asked.node)
     print_step(console(), result)
     if out is not None:
-        from reports.bundle import write_bundle
-
-        for path in write_bundle(out, [(asked.question.phase, result)]):
-            console().print(f"wrote {path}", soft_wrap=True)
+        title = asked.question.phase.capitalize()
+        write_files(out, [(title, result)])
     if json is not None:
         from reports.step_json import step_to_json
 

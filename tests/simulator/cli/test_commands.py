@@ -1,0 +1,229 @@
+"""Every command: what it prints, what it writes, and one sentence for every bad input."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hwmodels.chip import find_chip
+from simulator.cli.main import main
+from simulator.evaluate.verify import shipped_golden_file
+
+STEP = ["step", "--model", "v4-flash", "--chip", "h200", "--count", "8"]
+
+
+def run(capsys, *arguments):
+    """(exit code, standard output, standard error) of one command."""
+    code = main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refused(capsys, *arguments):
+    """The one sentence of a refused command."""
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    lines = err.strip().splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("error: ")
+    return lines[0].removeprefix("error: ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["demo", "step", "verify", "claims", "models list", "models show", "chips list", "chips show"],
+)
+def test_every_command_has_help_with_an_example(capsys, command):
+    code, out, _ = run(capsys, *command.split(), "--help")
+    assert code == 0
+    assert "Example: v4sim" in out
+    assert "--json" in out
+
+
+def test_step_prints_the_answer_and_writes_json_with_units_in_names(capsys, tmp_path):
+    path = tmp_path / "step.json"
+    arguments = ["--batch", 64, "--context", 131072, "--json", path]
+    code, out, _ = run(capsys, *STEP, *arguments)
+    assert code == 0
+    assert "One decode step of v4-flash for 64 requests at 131,072 tokens" in " ".join(out.split())
+    data = json.loads(path.read_text())
+    assert data["question"]["chips"] == 8
+    assert data["total_ps"] == max(kernel["end_ps"] for kernel in data["kernels"])
+
+
+def test_step_writes_report_tables_and_timeline(capsys, tmp_path):
+    code, out, _ = run(
+        capsys, *STEP, "--phase", "prefill", "--context", 2048, "--out", tmp_path / "out"
+    )
+    assert code == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"report.html", "timeline.perfetto-trace", "prefill-launches.parquet"} <= names
+    assert str(tmp_path / "out" / "report.html") in out
+
+
+def test_data_parallel_attention_splits_requests_and_state(capsys, tmp_path):
+    totals = {}
+    for dp in (1, 8):
+        path = tmp_path / f"{dp}.json"
+        run(capsys, *STEP, "--dp", dp, "--batch", 64, "--context", 65536, "--json", path)
+        totals[dp] = json.loads(path.read_text())["memory"]["state_bytes"]
+    assert totals[1] == 8 * totals[8]
+
+
+def test_experts_stay_in_four_bits_when_asked(capsys, tmp_path):
+    sizes = {}
+    for dtype in ("fp4", "fp8"):
+        path = tmp_path / f"{dtype}.json"
+        run(capsys, *STEP, "--batch", 8, "--expert-dtype", dtype, "--json", path)
+        sizes[dtype] = json.loads(path.read_text())["memory"]["weight_bytes"]
+    experts = 43 * 256 * 3 * 4096 * 2048 // 8
+    assert sizes["fp8"] - sizes["fp4"] == pytest.approx(experts * (1 - 0.53125), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--chip", "h20O0"], "unknown chip 'h20O0': did you mean 'h200'?"),
+        (["--model", "v4-flsh"], "unknown model 'v4-flsh': did you mean 'v4-flash'?"),
+        (["--model", "v3.2"], "counted reference only"),
+        (["--phase", "decod"], "unknown phase 'decod': did you mean 'decode'?"),
+        (["--fidelity", "tiles"], "unknown fidelity 'tiles': did you mean 'tile'?"),
+        (["--engine", "ideel"], "unknown engine 'ideel': did you mean 'ideal'?"),
+        (["--index-dtype", "fp16"], "unknown index dtype 'fp16'"),
+        (["--expert-dtype", "int4"], "unknown expert dtype 'int4'"),
+        (["--batch", "0"], "batch must be at least 1, but 0 was given"),
+        (["--batch", "-4"], "batch must be at least 1, but -4 was given"),
+        (["--context", "0"], "context must be at least 1"),
+        (["--context", "1048577"], "takes at most 1,048,576 (1 too many)"),
+        (["--count", "0"], "count must be at least 1"),
+        (["--tp", "3"], "tp 3 x dp 1 is 3 chips, but --count is 8"),
+        (["--dp", "3"], "dp 3 does not divide the 8 chips"),
+        (["--ep", "3"], "ep 3 does not divide the 8 chips; try one of 1, 2, 4, 8"),
+        (["--phase", "prefill", "--context", "100", "--new-tokens", "101"], "1 too many"),
+        (["--phase", "prefill", "--new-tokens", "0"], "new-tokens must be at least 1"),
+        (["--new-tokens", "2"], "a decode step adds 1 token a request"),
+        (["--batch", "many"], "Invalid value for '--batch'"),
+        (["--bach", "1"], "No such option: --bach"),
+    ],
+)
+def test_bad_questions_are_one_sentence(capsys, arguments, words):
+    assert words in refused(capsys, *STEP, *arguments)
+
+
+def test_weights_that_do_not_fit_name_the_gap_and_what_would_fit(capsys):
+    sentence = refused(capsys, "step", "--model", "v4-pro", "--chip", "h200", "--count", "4")
+    assert "short" in sentence
+    assert "weights" in sentence
+    assert "would fit: 12 chips as tp4 dp3 ep12" in sentence
+
+
+def test_state_that_does_not_fit_names_the_batch_that_would(capsys):
+    sentence = refused(capsys, *STEP, "--batch", 512, "--context", 1048576)
+    assert "short" in sentence
+    assert "batch" in sentence
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "words"),
+    [
+        ("v4-flash", 16, "o_groups|groups"),
+        ("v4-pro", 16, "192"),
+        ("v4-pro", 3, "3 ranks do not divide the 129280 vocab"),
+    ],
+)
+def test_tensor_degrees_that_do_not_divide_name_the_nearest_that_works(capsys, model, tp, words):
+    sentence = refused(
+        capsys, "step", "--model", model, "--chip", "b200", "--count", tp, "--tp", tp
+    )
+    assert any(word in sentence for word in words.split("|")), sentence
+    assert "nearest tensor-parallel degree that works:" in sentence
+
+
+def test_a_chip_file_of_the_users_own_works_by_path(capsys, tmp_path):
+    from importlib import resources
+
+    source = resources.files("hwmodels") / "chips" / "h200.yaml"
+    mine = tmp_path / "mine.yaml"
+    text = source.read_text().replace("name: h200", "name: mine", 1)
+    mine.write_text(text.replace("value: 4800, unit: GB/s", "value: 9600, unit: GB/s", 1))
+    times = {}
+    for chip in ("h200", mine):
+        path = tmp_path / "out.json"
+        arguments = ["--batch", 8, "--json", path]
+        assert run(capsys, *STEP[:4], chip, *STEP[5:], *arguments)[0] == 0
+        times[str(chip)] = json.loads(path.read_text())["total_ps"]
+    assert times[str(mine)] < times["h200"]
+    mine.write_text(text + "colour: green\n")
+    sentence = refused(capsys, "chips", "show", mine)
+    assert f"{mine}:{len(text.splitlines()) + 1}: unknown key 'colour'" in sentence
+
+
+def test_duplicate_keys_are_refused_with_file_and_line(capsys, tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text("name: x\nvendor: y\nname: z\n")
+    assert f"{path}:3:" in refused(capsys, "chips", "show", path)
+
+
+def test_verify_prints_one_line_a_check_and_fails_past_the_tolerance(capsys, tmp_path):
+    code, out, _ = run(capsys, "verify", "--json", tmp_path / "v.json")
+    assert code == 0
+    assert "42 of 42 checks hold" in out
+    assert json.loads((tmp_path / "v.json").read_text())["failed"] == 0
+    with np.load(shipped_golden_file()) as stored:
+        arrays = dict(stored)
+    arrays["logits"] = arrays["logits"] + 1e-6
+    np.savez(tmp_path / "off.npz", **arrays)
+    code, out, _ = run(capsys, "verify", tmp_path / "off.npz")
+    assert code == 1
+    assert "FAIL" in out
+
+
+@pytest.mark.parametrize("fault", ["missing", "shape", "nan"])
+def test_damaged_golden_files_are_refused(capsys, tmp_path, fault):
+    with np.load(shipped_golden_file()) as stored:
+        arrays = dict(stored)
+    name = "w/model.layers.0.self_attn.q_a_proj.weight"
+    if fault == "missing":
+        del arrays[name]
+    elif fault == "shape":
+        arrays[name] = arrays[name][:, :-1]
+    else:
+        arrays[name] = arrays[name].copy()
+        arrays[name][0, 0] = np.nan
+    np.savez(tmp_path / "bad.npz", **arrays)
+    sentence = refused(capsys, "verify", tmp_path / "bad.npz")
+    assert "q_a_proj" in sentence
+    assert "bad.npz" in sentence
+
+
+def test_claims_print_thirty_lines_and_none_differs(capsys, tmp_path):
+    path = tmp_path / "claims.json"
+    code, out, _ = run(capsys, "claims", "--json", path)
+    assert code == 0
+    rows = json.loads(path.read_text())["claims"]
+    assert [row["number"] for row in rows] == list(range(1, 31))
+    assert {row["verdict"] for row in rows} == {"met", "not yet"}
+    assert sum(line.count("| published ") for line in out.splitlines()) == 30
+    kinds = {row["number"]: row["kind"] for row in rows}
+    assert kinds[14] == kinds[29] == "executed"
+
+
+def test_models_and_chips_are_listed_and_shown(capsys):
+    code, out, _ = run(capsys, "models", "list")
+    assert code == 0
+    assert "v4-pro" in out
+    code, out, _ = run(capsys, "models", "show", "v4-flash")
+    assert code == 0
+    assert "3514.25" in out
+    code, out, _ = run(capsys, "chips", "show", "b200")
+    assert code == 0
+    assert "7,700" in out or "7.7" in out
+    assert find_chip("b200").architecture in out
+
+
+def test_an_output_directory_that_is_a_file_is_refused(capsys, tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("x")
+    assert "file" in refused(capsys, *STEP, "--out", blocker)
+    assert shutil.which("v4sim") is None or blocker.read_text() == "x"
