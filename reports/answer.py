@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from reports.breakdown import StepBreakdown
+from reports.breakdown import GroupTotal, StepBreakdown
 from reports.quantity import count_text, number_text, share_text
 from simulator.basis.units import format_time_ps
 from simulator.cost.result import ProofLine, StepQuestion, StepResult
@@ -74,6 +74,14 @@ def layout_text(layout: ParallelLayout) -> str:
     degrees = {field.name: getattr(layout, field.name) for field in fields(layout)}
     named = [(_DEGREES.get(name, f"{name} "), degree) for name, degree in degrees.items()]
     return " ".join(f"{name}{degree}" for name, degree in named if degree > 1)
+
+
+def kind_text(group: GroupTotal) -> str:
+    """A group's name: of a kind of layer in words, with its layers where there are several."""
+    if group.key not in KIND_NAMES:
+        return group.key
+    several = f" ×\N{NO-BREAK SPACE}{group.scopes}" if group.scopes > 1 else ""
+    return KIND_NAMES[group.key] + several
 
 
 def proof_sentence(proof: ProofLine | None) -> str:

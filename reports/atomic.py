@@ -46,7 +46,8 @@ def write_text(path: Path | str, text: str) -> None:
 def _is_special(target: Path) -> bool:
     if target.is_dir():
         raise IsADirectoryError(21, "it is a directory, expected a file name")
-    if Path("/dev") in target.absolute().parents:
+    # Standard output may be redirected into a regular file, which the shell holds open.
+    if str(target.absolute().parent) in ("/dev", "/dev/fd", "/proc/self/fd"):
         return True
     return target.exists() and not stat.S_ISREG(target.stat().st_mode)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from reports.answer import RESOURCE_NAMES
+from reports.answer import RESOURCE_NAMES, kind_text
 from reports.breakdown import GroupTotal
 from reports.palette import (
     FREE_COLOR,
@@ -31,15 +31,12 @@ class Part:
     color: str
 
 
-def group_bars(groups: Sequence[GroupTotal], total_ps: int, labels: Mapping[str, str]) -> str:
+def group_bars(groups: Sequence[GroupTotal], total_ps: int) -> str:
     """One bar a group, coloured by what binds its part of the step; the smallest ones together."""
     shown = list(groups) if len(groups) <= SHOWN_GROUPS + 1 else list(groups[:SHOWN_GROUPS])
     rest = groups[len(shown) :]
     longest = max((group.critical_ps for group in shown), default=0)
-    rows = [
-        _row(labels.get(group.key, group.key), [group], total_ps, longest, _hidden(group))
-        for group in shown
-    ]
+    rows = [_row(kind_text(group), [group], total_ps, longest, _hidden(group)) for group in shown]
     if rest:
         longest_rest = max(longest, sum(group.critical_ps for group in rest))
         label = f"{count_text(len(rest), 'other')} together"

@@ -55,9 +55,8 @@ def page_html(
 ) -> str:
     """The page as text; `path` is where it will stand, for links to files beside it."""
     assert steps, "a page needs at least one step"
-    several = len(steps) > 1
     sections = [
-        step_section(f"step{number}", title, result, repeat=several)
+        step_section(f"step{number}", title, result)
         for number, (title, result) in enumerate(steps, 1)
     ]
     body = "".join(
@@ -85,7 +84,7 @@ def _header(result: StepResult, sections: Sequence[Section], proof: ProofLine | 
         answers = f"<h1>{escape(sections[0].sentence)}</h1>"
     else:
         answers = "".join(
-            f'<h1><a href="#{section.id}">{escape(section.title)}</a>: '
+            f'<h1 class="several"><a href="#{section.id}">{escape(section.title)}</a>: '
             f"{escape(section.sentence)}</h1>"
             for section in sections
         )

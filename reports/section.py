@@ -7,7 +7,6 @@ from html import escape
 from typing import Any
 
 from reports.answer import (
-    KIND_NAMES,
     answer_sentence,
     layout_text,
     machine_text,
@@ -34,14 +33,13 @@ class Section:
     figures: dict[str, dict[str, Any]]
 
 
-def step_section(section_id: str, title: str, result: StepResult, *, repeat: bool) -> Section:
-    """The section of one step; `repeat` states the sentence again under its title."""
+def step_section(section_id: str, title: str, result: StepResult) -> Section:
+    """The section of one step under its title."""
     breakdown = StepBreakdown(result)
     sentence = answer_sentence(result, breakdown)
     figures: dict[str, dict[str, Any]] = {}
     parts = [
         f"<h2>{escape(title)}</h2>",
-        f"<p>{escape(sentence)}</p>" if repeat else "",
         _tiles(result, breakdown),
         _facts(result.question),
         _bars(result, breakdown),
@@ -67,7 +65,7 @@ def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
     )
     tiles.append(("matrix math", rate_text(total.total_flops, result.total_ps, "FLOP/s")))
     share = share_text(memory.used_bytes, memory.capacity_bytes, digits=0)
-    tiles.append((f"memory held, {share} of capacity", format_bytes(memory.used_bytes)))
+    tiles.append((f"memory, {share} in use", format_bytes(memory.used_bytes)))
     body = "".join(
         f'<div class="tile"><span>{label}</span><b>{number}</b> {unit}</div>'
         for label, (number, _, unit) in ((label, value.partition(" ")) for label, value in tiles)
@@ -99,12 +97,8 @@ def _facts(question: StepQuestion) -> str:
 
 def _bars(result: StepResult, breakdown: StepBreakdown) -> str:
     legend = resource_legend(breakdown.total.critical_ps_by_bound)
-    operations = group_bars(breakdown.by_operation, result.total_ps, {})
-    labels = {}
-    for group in breakdown.by_layer_kind:
-        name = KIND_NAMES.get(group.key, group.key)
-        labels[group.key] = f"{name} × {group.scopes}" if group.scopes > 1 else name
-    kinds = group_bars(breakdown.by_layer_kind, result.total_ps, labels)
+    operations = group_bars(breakdown.by_operation, result.total_ps)
+    kinds = group_bars(breakdown.by_layer_kind, result.total_ps)
     return (
         "<h3>Where the time goes, by operation</h3>"
         '<p class="note">Each instant counts for the launch that the end of the step waits for, '

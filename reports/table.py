@@ -62,8 +62,9 @@ def to_frame(table: Table) -> pd.DataFrame:
 
     arrays: dict[str, object] = {}
     for column in table.columns:
-        dtype = object if column.type == "string" else np.dtype(column.type)
-        arrays[column.name] = np.array(column.values, dtype=dtype)
+        is_text = column.type == "string"
+        values = np.array(column.values, dtype=object) if is_text else np.array(_numbers(column))
+        arrays[column.name] = values
     frame = pd.DataFrame(arrays)
     frame.attrs.update(table.about)
     frame.attrs["units"] = table.units
@@ -107,17 +108,18 @@ def write_parquet(path: Path | str, table: Table) -> None:
 
 
 def _arrow_array(column: Column) -> Any:
-    """The column's values as Arrow buffers.
-
-    `pyarrow.array` would load pandas to look at a list; a typed array also refuses what it cannot
-    hold exactly (a float among integers, an integer beyond 64 bits).
-    """
+    """The column's values as Arrow buffers; `pyarrow.array` would load pandas to look at a list."""
     import pyarrow as pa
 
     if column.type == "string":
         texts = [str(value).encode() for value in column.values]
         offsets = pa.py_buffer(array("i", accumulate(map(len, texts), initial=0)))
         return pa.StringArray.from_buffers(len(texts), offsets, pa.py_buffer(b"".join(texts)))
-    numbers = pa.py_buffer(array("q" if column.type == "int64" else "d", column.values))
+    numbers = pa.py_buffer(_numbers(column))
     arrow_type = getattr(pa, column.type)()
     return pa.Array.from_buffers(arrow_type, len(column.values), [None, numbers])
+
+
+def _numbers(column: Column) -> array[Any]:
+    """A typed array: it refuses a float among integers, and an integer beyond 64 bits."""
+    return array("q" if column.type == "int64" else "d", column.values)

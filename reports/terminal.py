@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.answer import KIND_NAMES, RESOURCE_NAMES, answer_sentence, proof_sentence
+from reports.answer import RESOURCE_NAMES, answer_sentence, kind_text, proof_sentence
 from reports.breakdown import GroupTotal, StepBreakdown
 from reports.quantity import count_text, flops_text, rate_text, share_text, traffic_text
 from simulator.basis.units import format_bytes, format_time_ps
@@ -49,9 +49,7 @@ def print_step(
         console.print(f"Note: {note}", highlight=False, markup=False)
     if result.assumptions:
         count = count_text(len(result.assumptions), "assumption")
-        console.print(
-            f"{count} behind these numbers: the page and the JSON list them.", style="dim"
-        )
+        console.print(f"{count} behind these numbers: page and JSON list them.", style="dim")
 
 
 def memory_sentence(memory: MemoryUse) -> str:
@@ -86,13 +84,14 @@ def _groups(
     # A narrow terminal shows fewer columns rather than cut numbers.
     left_out = {"launches"} if width < 92 else set()
     left_out |= {"DRAM rate", "FLOP rate"} if width < 118 else set()
+    left_out |= {"DRAM", "FLOP"} if width < 72 else set()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column(title, overflow="fold")
     headings = [heading for heading in _HEADINGS if heading not in left_out]
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "bound" else "right", no_wrap=True)
     total_ps = breakdown.result.total_ps
-    rows = [(_label(group), _cells(group, total_ps)) for group in groups]
+    rows = [(kind_text(group), _cells(group, total_ps)) for group in groups]
     if len(rows) > top + 1:
         rest = groups[top:]
         rows[top:] = [(f"{len(rest):,} others together", _rest_cells(rest, total_ps))]
@@ -102,11 +101,6 @@ def _groups(
     total = _cells(breakdown.total, total_ps, rates_over_ps=total_ps)
     table.add_row("step", *(total[heading] for heading in headings), style="bold")
     return table
-
-
-def _label(group: GroupTotal) -> str:
-    layers = f" × {group.scopes}" if group.key in KIND_NAMES and group.scopes > 1 else ""
-    return KIND_NAMES.get(group.key, group.key) + layers
 
 
 def _cells(group: GroupTotal, total_ps: int, *, rates_over_ps: int | None = None) -> dict[str, str]:

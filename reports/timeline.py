@@ -146,6 +146,8 @@ def _add_step(trace: _Trace, title: str, result: StepResult) -> None:
         ("link", "GB/s", 1e-9, [kernel.link_bytes for kernel in kernels]),
     ]
     for name, unit, scale, amounts in counters:
+        if not any(amounts):
+            continue
         series = rate_series(kernels, amounts, result.total_ps)
         values = (rate * scale for rate in series.per_second)
         points = zip(series.start_ps, values, strict=True)

@@ -1,4 +1,4 @@
-"""A step as the coster would leave it: 43 layers of 26 launches or so, on three streams."""
+"""Steps as the coster would leave them: 43 layers of 26 launches or so, on three streams."""
 
 from __future__ import annotations
 
@@ -70,39 +70,12 @@ class _Clock:
     kernels: list[KernelRecord] = field(default_factory=list)
 
     def launch(self, question: StepQuestion, scope: str, kind: str, row: tuple[Any, ...]) -> None:
-        name, family, stream, mflops, weight_kb, cache_kb, link_kb = row
-        tokens = question.batch * question.new_tokens
-        shared = {"embed": 1, "head": 1}.get(kind, 8)
-        flops = {key: int(value * 1e6 * tokens / shared) for key, value in mflops.items()}
-        cache = int(cache_kb * 1000 * question.batch * max(1, question.new_tokens // 64))
-        writes = family == "cache_write"
-        activation = 14_336 * tokens
-        vector = 4 * 7_168 * tokens
-        link = int(link_kb * 1000 * tokens / 8)
-        read = int(weight_kb * 1000 / shared) + (0 if writes else cache)
-        written = activation // 8 + (cache if writes else 0)
-        busy = {
-            "matrix": sum(
-                int(n / PEAKS.matrix_flops_per_s.get(key, 67e12) * 1.4e12)
-                for key, n in flops.items()
-            ),
-            "vector": int(vector / PEAKS.vector_ops_per_s * 1e12),
-            "special": int(tokens * 17.3),
-            "memory": int((read + written) / PEAKS.dram_bytes_per_s * 1.13e12),
-            "link": int(link / PEAKS.link_bytes_per_s * 1e12) + (4_000_000 if link else 0),
-            "launch": LAUNCH_PS,
-        }
+        name, family, stream, *_ = row
+        work = _work(question, kind, row)
+        busy = _busy(work, question.batch * question.new_tokens)
         bound = max(busy, key=lambda key: busy[key])
-        front = max(self.streams.values(), default=0)
-        # A side stream far behind waits for the main one, which joins at collectives.
-        now = self.streams.get(stream, 0)
-        if stream and now < self.streams.get(0, 0) - 20_000_000:
-            now = self.streams.get(0, 0)
-        if family in ("collective", "attention"):
-            now = front
-        start = now + GAP_PS
-        end = start + busy[bound]
-        self.streams[stream] = end
+        start = self._start(stream, joins=family in ("collective", "attention")) + GAP_PS
+        self.streams[stream] = start + busy[bound]
         self.kernels.append(
             KernelRecord(
                 path=f"{scope}/{name}",
@@ -112,22 +85,95 @@ class _Clock:
                 kind=kind,
                 stream=stream,
                 start_ps=start,
-                end_ps=end,
+                end_ps=start + busy[bound],
                 nodes=(f"{scope}/{name}", f"{scope}/{name}/epilogue"),
-                flops=flops,
-                vector_ops=vector,
-                special_ops=tokens * 128,
-                weight_bytes=int(weight_kb * 1000 / shared),
-                activation_bytes=activation,
-                cache_read_bytes=0 if writes else cache,
-                cache_write_bytes=cache if writes else 0,
-                dram_read_bytes=read,
-                dram_write_bytes=written,
-                link_bytes=link,
                 busy_ps=busy,
                 bound=bound,
+                **work,
             )
         )
+
+    def _start(self, stream: int, *, joins: bool) -> int:
+        if joins:
+            return max(self.streams.values(), default=0)
+        # A side stream far behind waits for the main one, which joins at collectives.
+        main, now = self.streams.get(0, 0), self.streams.get(stream, 0)
+        return main if stream and now < main - 20_000_000 else now
+
+
+def _work(question: StepQuestion, kind: str, row: tuple[Any, ...]) -> dict[str, Any]:
+    _, family, _, mflops, weight_kb, cache_kb, link_kb = row
+    tokens = question.batch * question.new_tokens
+    shared = {"embed": 1, "head": 1}.get(kind, 8)
+    cache = int(cache_kb * 1000 * question.batch * max(1, question.new_tokens // 64))
+    read, written = (0, cache) if family == "cache_write" else (cache, 0)
+    weights, activation = int(weight_kb * 1000 / shared), 14_336 * tokens
+    return {
+        "flops": {key: int(value * 1e6 * tokens / shared) for key, value in mflops.items()},
+        "vector_ops": 4 * 7_168 * tokens,
+        "special_ops": tokens * 128,
+        "weight_bytes": weights,
+        "activation_bytes": activation,
+        "cache_read_bytes": read,
+        "cache_write_bytes": written,
+        "dram_read_bytes": weights + read,
+        "dram_write_bytes": activation // 8 + written,
+        "link_bytes": int(link_kb * 1000 * tokens / 8),
+    }
+
+
+def _busy(work: dict[str, Any], tokens: int) -> dict[str, int]:
+    dram, link = work["dram_read_bytes"] + work["dram_write_bytes"], work["link_bytes"]
+    peaks = {**PEAKS.matrix_flops_per_s, "fp32": 67e12}
+    return {
+        "matrix": sum(int(n / peaks[key] * 1.4e12) for key, n in work["flops"].items()),
+        "vector": int(work["vector_ops"] / PEAKS.vector_ops_per_s * 1e12),
+        "special": int(tokens * 17.3),
+        "memory": int(dram / PEAKS.dram_bytes_per_s * 1.13e12),
+        "link": int(link / PEAKS.link_bytes_per_s * 1e12) + (4_000_000 if link else 0),
+        "launch": LAUNCH_PS,
+    }
+
+
+def make_kernel(name: str, start_ps: int, end_ps: int, **changes: Any) -> KernelRecord:
+    """One launch with little to it, on stream 0, bound by memory."""
+    kernel = KernelRecord(
+        path=f"layer00/{name}",
+        name=name,
+        family="gemm",
+        scope="layer00",
+        kind="csa",
+        stream=0,
+        start_ps=start_ps,
+        end_ps=end_ps,
+        nodes=(f"layer00/{name}",),
+        flops={"bf16": 1_000},
+        vector_ops=10,
+        special_ops=1,
+        weight_bytes=100,
+        activation_bytes=10,
+        cache_read_bytes=0,
+        cache_write_bytes=0,
+        dram_read_bytes=100,
+        dram_write_bytes=10,
+        link_bytes=0,
+        busy_ps={"memory": end_ps - start_ps},
+        bound="memory",
+    )
+    return replace(kernel, **changes)
+
+
+def make_result(*kernels: KernelRecord, total_ps: int | None = None) -> StepResult:
+    """A step of the given launches, which ends with the last one unless told otherwise."""
+    end_ps = max((kernel.end_ps for kernel in kernels), default=0)
+    return StepResult(
+        question=make_question(),
+        kernels=kernels,
+        total_ps=end_ps if total_ps is None else total_ps,
+        tokens=64,
+        memory=make_memory(),
+        peaks=PEAKS,
+    )
 
 
 def make_question(**changes: Any) -> StepQuestion:
