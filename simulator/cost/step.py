@@ -179,7 +179,7 @@ def _notes(question: StepQuestion, chip: ChipSpec, kernels: Iterable[Kernel]) ->
     data = question.layout.data
     if question.batch % data:
         notes.append(
-            f"{question.batch} requests do not divide over {data} data ranks: "
+            f"a batch of {question.batch} does not divide over {data} data ranks: "
             f"the busiest, with {-(-question.batch // data)}, is costed"
         )
     return tuple(dict.fromkeys(note for note in notes if note))

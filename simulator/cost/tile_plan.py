@@ -39,7 +39,9 @@ class TilePlan:
 def tile_plans(demand: Demand, profile: EngineProfile) -> Iterator[TilePlan]:
     """All plans that the profile allows for a kernel.
 
-    Assumes: an operand's tile is fetched from the last-level cache by every block that uses it.
+    Assumes: an operand's tile is fetched from the last-level cache by every block that uses it,
+        once for a cluster of blocks where the engine has clusters, on every chip.
+    Assumes: the matrix units reach their peak on every tile size that the engine has.
     """
     if not demand.products:
         yield _elementwise(demand, profile)
@@ -100,20 +102,17 @@ def _matrix(
     product: Product, rows: int, columns: int, split: int, profile: EngineProfile
 ) -> TilePlan:
     """Blocks of rows x columns outputs, each over a part of the depth."""
-    depth = profile.matrix_tiles.depth
+    depth, cluster = profile.matrix_tiles.depth, profile.matrix_tiles.cluster
     row_tiles = max(1, math.ceil(product.rows / rows))
     column_tiles = max(1, math.ceil(product.columns / columns))
     steps = max(1, math.ceil(product.depth / depth / split))
     tiles = product.count * row_tiles * column_tiles
     activation, weight = _VALUE_BYTES.get(product.math, (2.0, 2.0))
-    fetched_again = (
-        product.count
-        * product.depth
-        * (
-            (row_tiles - 1) * product.columns * weight
-            + (column_tiles - 1) * product.rows * activation
-        )
-    )
+    weight_fetches = math.ceil(row_tiles / cluster)
+    activation_fetches = math.ceil(column_tiles / cluster)
+    weights = (weight_fetches - 1) * product.columns * weight
+    activations = (activation_fetches - 1) * product.rows * activation
+    fetched_again = product.count * product.depth * (weights + activations)
     return TilePlan(
         math.ceil(tiles * split),
         steps,

@@ -25,6 +25,7 @@ class MatrixTiles(StrictModel):
     """Output tiles of matrix products: sizes to choose from, `depth` values a step of the loop.
 
     A tile covers at most `largest_area` outputs; the depth is cut in at most `largest_split` parts.
+    `cluster` tiles a side share what they fetch.
     """
 
     rows: Sizes
@@ -32,6 +33,7 @@ class MatrixTiles(StrictModel):
     largest_area: Positive
     depth: Positive
     largest_split: Positive
+    cluster: Positive
 
 
 class AttentionTiles(StrictModel):

@@ -90,9 +90,9 @@ def test_streams_overlap_inside_a_layer_only() -> None:
 
 
 def test_a_million_tokens_on_pro_are_costed_in_a_second() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     cost(**STEPS[1])
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_progress_counts_the_layers() -> None:
@@ -111,7 +111,7 @@ def test_progress_counts_the_layers() -> None:
 def test_assumptions_and_notes() -> None:
     result = cost(model="v4-flash", chip="h20", count=8, dp=8, batch=9, expert_dtype="fp4")
     assert any("expert weights are converted" in note for note in result.notes)
-    assert any("do not divide over 8 data ranks" in note for note in result.notes)
+    assert any("does not divide over 8 data ranks" in note for note in result.notes)
     assert all(line.endswith(".") for line in result.assumptions)
     assert any("last-level cache" in line for line in result.assumptions)
     single = cost(model="tiny", chip="h200")

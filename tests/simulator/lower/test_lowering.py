@@ -150,9 +150,9 @@ def test_equal_layers_have_equal_signatures() -> None:
 
 def test_pro_is_lowered_in_half_a_second() -> None:
     graph = graph_of("v4-pro", STEPS["decode"], ParallelLayout(8), mtp=True)
-    start = time.perf_counter()
+    start = time.process_time()
     lower(graph, IDEAL, RunStats())
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def _without(node: str) -> EngineProfile:
