@@ -15,6 +15,7 @@ for (const [id, figure] of Object.entries(figures)) {
     figure.layout.margin.r = 10;
     for (const trace of figure.data) {
       if (trace.mode === "markers+text") trace.mode = "markers";
+      if (trace.mode === "lines+text") trace.text = trace.text.map((text) => text.split(" ")[0]);
     }
   }
   Plotly.newPlot(place, figure.data, figure.layout, {
