@@ -35,6 +35,10 @@ class Machine:
         return int(self.env.now)
 
     def run(self, launch_ps: int, job: Job) -> simpy.events.ProcessGenerator:
-        """Process of one kernel: the gap of its launch, then its work on the shared pipes."""
+        """Process of one kernel: the gap of its launch, then its work on the shared pipes.
+
+        Returns the stretches of the work.
+        """
         yield self.env.timeout(launch_ps)
-        yield self.pipes.submit(job)
+        stretches = yield self.pipes.submit(job)
+        return stretches

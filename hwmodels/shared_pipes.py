@@ -25,16 +25,28 @@ class Job:
     shares: Mapping[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a job's time in which it went at one speed: from, to, and the share of its work."""
+
+    start_ps: int
+    end_ps: int
+    share: float
+
+
 @dataclass(slots=True, eq=False)
 class _Running:
     job: Job
     left_ps: float
     slowdown: float
     done: simpy.Event
+    stretches: list[Stretch]
 
 
 class SharedPipes:
     """Serves jobs side by side; `submit` returns the event of a job's end.
+
+    The event's value is the list of the job's stretches, whose shares add up to 1.
 
     Assumes: a pipe that is asked for more than it has serves its users in proportion, and a
         kernel slows down as a whole by its scarcest pipe.
@@ -43,25 +55,30 @@ class SharedPipes:
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env
         self._running: list[_Running] = []
-        self._since_ps: float = 0
+        self._since_ps = 0
         self._round = 0
 
     def submit(self, job: Job) -> simpy.Event:
         """Start a job now; the event fires at its end, a whole picosecond."""
         done = self.env.event()
         if job.alone_ps <= 0:
-            return done.succeed()
+            return done.succeed([])
         self._advance()
-        self._running.append(_Running(job, float(job.alone_ps), 1.0, done))
+        self._running.append(_Running(job, float(job.alone_ps), 1.0, done, []))
         self._replan()
         return done
 
     def _advance(self) -> None:
         """Bring the remaining work up to now."""
-        elapsed = self.env.now - self._since_ps
-        self._since_ps = self.env.now
+        since, now = self._since_ps, int(self.env.now)
+        self._since_ps = now
+        if now == since:
+            return
         for running in self._running:
-            running.left_ps -= elapsed / running.slowdown
+            worked_ps = min((now - since) / running.slowdown, running.left_ps)
+            running.left_ps -= worked_ps
+            share = worked_ps / running.job.alone_ps
+            running.stretches.append(Stretch(since, now, share))
 
     def _replan(self) -> None:
         """Slow-downs for those that run now, and the next end."""
@@ -85,5 +102,5 @@ class SharedPipes:
         ended = [r for r in self._running if r.left_ps < _ROUNDING_PS]
         self._running = [r for r in self._running if r.left_ps >= _ROUNDING_PS]
         for running in ended:
-            running.done.succeed()
+            running.done.succeed(running.stretches)
         self._replan()

@@ -1,13 +1,14 @@
 """How fast a step moves something at each instant: a step function over all streams together.
 
-A launch moves its amount evenly over its duration; launches that run together add up.
+A launch moves its amount in its stretches, at one speed in each and nothing while it is being
+launched; launches that run together add up.
 
-Assumes: within one launch, bytes and operations flow at a constant rate.
+Assumes: within one stretch of a launch, bytes and operations flow at a constant rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,29 +33,44 @@ def rate_series(
     kernels: Sequence[KernelRecord], amounts: Sequence[int], total_ps: int
 ) -> RateSeries:
     """Amount per second from 0 to `total_ps`; `amounts[i]` is what launch i moves."""
-    changes: dict[int, list[int]] = {0: [], total_ps: []}
-    unplaced = 0
-    for index, kernel in enumerate(kernels):
-        if kernel.duration_ps == 0:
-            unplaced += amounts[index]
-            continue
-        changes.setdefault(kernel.start_ps, []).append(index)
-        changes.setdefault(kernel.end_ps, []).append(index)
+    flows = [flow for i, kernel in enumerate(kernels) for flow in _flows(i, kernel, amounts[i])]
+    changes: dict[int, list[_Flow]] = {0: [], total_ps: []}
+    for flow in flows:
+        changes.setdefault(flow.start_ps, []).append(flow)
+        changes.setdefault(flow.end_ps, []).append(flow)
+    unplaced = sum(amounts[i] for i, kernel in enumerate(kernels) if kernel.duration_ps == 0)
     starts, rates, running = [], [], []
-    active: set[int] = set()
+    active: set[_Flow] = set()
     for now in sorted(changes):
-        active ^= set(changes[now])  # a launch enters at its start and leaves at its end
-        together = tuple(sorted(active))
+        active ^= set(changes[now])  # a flow enters at its start and leaves at its end
         starts.append(now)
-        running.append(together)
-        # Summed afresh: a running total would drift by the rounding of each change.
-        rates.append(sum(amounts[i] * 10**12 / kernels[i].duration_ps for i in together))
+        running.append(tuple(sorted({flow.launch for flow in active})))
+        # Summed afresh, in order: a running total would drift by the rounding of each change.
+        rates.append(sum(f.per_second for f in sorted(active, key=lambda f: f.launch)))
     return RateSeries(
         start_ps=tuple(starts),
         per_second=tuple(rates),
         running=tuple(running),
         unplaced=unplaced,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """One launch at one speed."""
+
+    launch: int
+    start_ps: int
+    end_ps: int
+    per_second: float
+
+
+def _flows(launch: int, kernel: KernelRecord, amount: int) -> Iterator[_Flow]:
+    if kernel.duration_ps == 0:
+        return
+    for start, end, share in kernel.stretches or ((kernel.start_ps, kernel.end_ps, 1.0),):
+        if end > start:
+            yield _Flow(launch, start, end, amount * share * 10**12 / (end - start))
 
 
 def mean_rates(series: RateSeries, edges_ps: Sequence[int]) -> list[float]:

@@ -119,6 +119,7 @@ def _memory_json(memory: MemoryUse) -> dict[str, Any]:
 
 def _kernel_json(kernel: KernelRecord, critical_ps: int) -> dict[str, Any]:
     data = {name: getattr(kernel, name) for name in KernelRecord.__dataclass_fields__}
+    stretches = data.pop("stretches")
     return {
         **data,
         "nodes": list(kernel.nodes),
@@ -126,4 +127,8 @@ def _kernel_json(kernel: KernelRecord, critical_ps: int) -> dict[str, Any]:
         "busy_ps": dict(kernel.busy_ps),
         "duration_ps": kernel.duration_ps,
         "critical_ps": critical_ps,
+        "stretches": [
+            {"start_ps": start, "end_ps": end, "work_share": share}
+            for start, end, share in stretches
+        ],
     }

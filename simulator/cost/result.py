@@ -19,7 +19,8 @@ class KernelRecord:
 
     `path` is scope/name; `kind` the kind of layer (embed, swa, csa, hca, mtp, head); `nodes` the
     graph nodes fused into it. `flops` by math class. `dram_*` count bytes after the LLC. `busy_ps`
-    is the time each resource alone would need; `bound` the one that sets the duration.
+    is the time each resource alone would need; `bound` the one that sets the duration. `stretches`
+    are (start, end, share of the work) where the launch went at one speed; none: evenly throughout.
     """
 
     path: str
@@ -43,6 +44,7 @@ class KernelRecord:
     link_bytes: int
     busy_ps: Mapping[str, int]
     bound: str
+    stretches: tuple[tuple[int, int, float], ...] = ()
 
     @property
     def duration_ps(self) -> int:

@@ -141,6 +141,7 @@ def _record(timed: Timed, flops: dict[str, int]) -> KernelRecord:
         link_bytes=demand.link_bytes,
         busy_ps=price.busy_ps,
         bound=price.bound,
+        stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
     )
 
 

@@ -12,7 +12,7 @@ import simpy
 
 from hwmodels.chip import ChipSpec
 from hwmodels.machine import Machine
-from hwmodels.shared_pipes import Job
+from hwmodels.shared_pipes import Job, Stretch
 from simulator.cost.price import Price
 from simulator.lower.kernel import Kernel
 
@@ -27,6 +27,23 @@ class Timed:
     price: Price
     start_ps: int
     end_ps: int
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A kernel's place within its layer; the stretches are those of its work after the launch."""
+
+    start_ps: int
+    end_ps: int
+    stretches: tuple[Stretch, ...]
+
+    def timed(self, kernel: Kernel, price: Price, offset_ps: int) -> Timed:
+        """The kernel in the step, its layer starting at the offset."""
+        stretches = tuple(
+            Stretch(s.start_ps + offset_ps, s.end_ps + offset_ps, s.share) for s in self.stretches
+        )
+        return Timed(kernel, price, self.start_ps + offset_ps, self.end_ps + offset_ps, stretches)
 
 
 def timeline(
@@ -39,7 +56,7 @@ def timeline(
 
     Assumes: a layer starts when the layer before it has ended on every stream.
     """
-    known: dict[object, list[tuple[int, int]]] = {}
+    known: dict[object, list[Placed]] = {}
     timed: list[Timed] = []
     offset = 0
     layers = list(_layers(kernels))
@@ -48,9 +65,9 @@ def timeline(
         key = tuple(kernel.signature for kernel in own)
         if key not in known:
             known[key] = simulate_layer(own, own_prices, chip)
-        for kernel, price, (start, end) in zip(own, own_prices, known[key], strict=True):
-            timed.append(Timed(kernel, price, offset + start, offset + end))
-        offset += max(end for _, end in known[key])
+        for kernel, price, placed in zip(own, own_prices, known[key], strict=True):
+            timed.append(placed.timed(kernel, price, offset))
+        offset += max(placed.end_ps for placed in known[key])
         if progress is not None:
             progress(done + 1, len(layers))
     return timed
@@ -67,23 +84,23 @@ def _layers(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
 
 def simulate_layer(
     kernels: Sequence[Kernel], prices: Sequence[Price], chip: ChipSpec
-) -> list[tuple[int, int]]:
-    """(start, end) of every kernel, the layer starting at 0.
+) -> list[Placed]:
+    """Place of every kernel, the layer starting at 0.
 
     A stream launches its kernels in order; each waits for those that it reads. The launch gap
     counts as part of the kernel.
     """
     machine = Machine(chip)
     ended = [machine.env.event() for _ in kernels]
-    times = [(0, 0)] * len(kernels)
+    places = [Placed(0, 0, ())] * len(kernels)
 
     def run_stream(members: list[int]) -> simpy.events.ProcessGenerator:
         for i in members:
             yield machine.env.all_of([ended[j] for j in kernels[i].after])
             start = machine.now_ps
             price = prices[i]
-            yield from machine.run(price.launch_ps, Job(price.run_ps, price.shares))
-            times[i] = (start, machine.now_ps)
+            stretches = yield from machine.run(price.launch_ps, Job(price.run_ps, price.shares))
+            places[i] = Placed(start, machine.now_ps, tuple(stretches))
             ended[i].succeed()
 
     streams: dict[int, list[int]] = {}
@@ -92,4 +109,4 @@ def simulate_layer(
     for members in streams.values():
         machine.env.process(run_stream(members))
     machine.env.run()
-    return times
+    return places

@@ -45,6 +45,7 @@ QUESTION_KEYS = [
     "kv_dtype",
 ]
 KERNEL_KEYS = {
+    "stretches",
     *("path", "name", "family", "scope", "kind", "stream", "start_ps", "end_ps", "nodes"),
     *("flops", "vector_ops", "special_ops", "weight_bytes", "activation_bytes"),
     *("cache_read_bytes", "cache_write_bytes", "dram_read_bytes", "dram_write_bytes"),

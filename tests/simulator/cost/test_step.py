@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hwmodels.chip import find_chip
+from reports.rates import mean_rates, rate_series
 from simulator.basis.errors import InputError, UnsupportedError
 from simulator.cost.question import ask
 from simulator.cost.result import StepResult
@@ -137,3 +138,16 @@ def test_the_peaks_are_those_of_the_chip() -> None:
     chip = find_chip("h200")
     assert peaks.dram_bytes_per_s == chip.hbm_bandwidth_bytes_per_s
     assert peaks.matrix_flops_per_s["fp8xfp4"] == chip.matrix_flops_per_s("fp8")
+
+
+@pytest.mark.parametrize(
+    ("phase", "batch", "context"), [("decode", 64, 131072), ("prefill", 1, 8192)]
+)
+def test_memory_traffic_never_exceeds_the_peak_and_adds_up(phase, batch, context):
+    asked = ask(model="v4-flash", chip="h200", count=8, phase=phase, batch=batch, context=context)
+    result = cost_step(asked.question, asked.config, asked.chip, asked.node)
+    amounts = [kernel.dram_bytes for kernel in result.kernels]
+    series = rate_series(result.kernels, amounts, result.total_ps)
+    assert max(series.per_second) <= asked.chip.hbm_bandwidth_bytes_per_s * (1 + 1e-6)
+    (mean,) = mean_rates(series, [0, result.total_ps])
+    assert mean * result.seconds == pytest.approx(sum(amounts), rel=1e-9)
