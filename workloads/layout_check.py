@@ -59,9 +59,9 @@ def distinct_parameters(config: ModelConfig, precision: Precision) -> dict[str, 
 
 
 def _faults(params: dict[str, TensorType], layout: ParallelLayout) -> Iterator[tuple[str, str]]:
-    """(axis, sentence) of every parameter that the layout cannot cut."""
+    """(axis, sentence) of every parameter that the layout cannot cut; heads come first."""
     divisors = {axis: parts for axis, parts in layout.divisors().items() if parts > 1}
-    for name, param in params.items():
+    for name, param in sorted(params.items(), key=lambda item: not item[1].has("heads")):
         for axis, size in param.axes:
             parts = divisors.get(axis, 1)
             if size % parts:

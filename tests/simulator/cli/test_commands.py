@@ -129,7 +129,7 @@ def test_state_that_does_not_fit_names_the_batch_that_would(capsys):
     [
         ("v4-flash", 16, "o_groups|groups"),
         ("v4-pro", 16, "192"),
-        ("v4-pro", 3, "3 ranks do not divide the 129280 vocab"),
+        ("v4-pro", 3, "3 ranks do not divide the 128 heads"),
     ],
 )
 def test_tensor_degrees_that_do_not_divide_name_the_nearest_that_works(capsys, model, tp, words):
