@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 from reports import critical_path, rates
 from reports.answer import machine_text, proof_sentence
-from reports.atomic import write_text
 from reports.page_script import PAGE_SCRIPT
 from reports.section import Section, step_section
 from simulator.basis.assumptions import assumptions_of
+from simulator.basis.atomic import write_text
 from simulator.cost.result import ProofLine, StepResult
 
 # The browser itself refuses whatever a figure might try to fetch.

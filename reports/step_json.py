@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from reports.answer import answer_sentence, tokens_per_s
-from reports.atomic import write_text
 from reports.breakdown import GroupTotal, StepBreakdown
+from simulator.basis.atomic import write_text
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
 
 SCHEMA = "v4sim.step/1"

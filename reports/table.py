@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from reports.atomic import write_bytes, write_text
+from simulator.basis.atomic import write_bytes, write_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from reports.answer import answer_sentence, machine_text
-from reports.atomic import write_bytes
 from reports.breakdown import SUMMED_FIELDS, StepBreakdown
 from reports.lanes import lanes_of
 from reports.rates import rate_series
+from simulator.basis.atomic import write_bytes
 from simulator.cost.result import KernelRecord, StepResult
 
 _SEQUENCE = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.atomic import atomic_file, write_bytes, write_text
+from simulator.basis.atomic import atomic_file, write_bytes, write_text
 from simulator.basis.errors import InputError
 
 
