@@ -1,0 +1,251 @@
+"""Top-k of the indexer: the ids of the largest scores of every row, as page ids of the cache.
+
+One block a row: a radix search for the score that separates the k largest, then a gather. Rows
+with at most k entries need no search. Equal scores are the worst case: all entries fall into one
+radix bin and must be searched again, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from hwmodels.chip import ChipSpec
+from simulator.kernels.constant import Constant
+from simulator.kernels.family import Columns, Family
+from simulator.kernels.parts import Floats, Parts
+from simulator.kernels.pipes import exposed
+from simulator.kernels.warmth import warm_share
+
+COMPRESS_RATIO = 4
+SCORE_BYTES = 4
+TOP_K = {"v4-flash": 512, "v4-pro": 1024}
+# A block has a thread for each selected id; this many threads use a core's issue slots.
+FULL_THREADS = 1024
+# A block with half as many threads takes less than twice as long: each has more loads under way.
+SMALL_BLOCK_SLOWER = 1.7
+# A selected id passes twice (collected, then turned into a page id); in a row without search once.
+SEARCH_PASSES = 2
+# Entries of one bin that fit a block's shared memory; beyond, a block stops collecting.
+TIE_BUFFER = 8192
+# Blocks of one core that a search with ties overlaps: its shared memory allows two.
+TIE_OVERLAP = 2
+# Rows from here on are split over a cluster of this many blocks (second version of the kernel).
+LONG_ROW = 32768
+CLUSTER = 4
+
+
+def _launch(start: float) -> Constant:
+    meaning = "graph node gap, and starting and ending the blocks"
+    return Constant(name="launch", unit="s", meaning=meaning, start=start, low=3e-7, high=6e-6)
+
+
+KEY_CYCLES = Constant(
+    name="key_cycles",
+    unit="cycle",
+    meaning="core cycles to pass one score through the search",
+    start=0.8,
+    low=0.05,
+    high=6.0,
+)
+ID_CYCLES = Constant(
+    name="id_cycles",
+    unit="cycle",
+    meaning="core cycles of one pass over one selected id",
+    start=1.0,
+    low=0.05,
+    high=10.0,
+)
+TIE_ID_CYCLES = Constant(
+    name="tie_id_cycles",
+    unit="cycle",
+    meaning="cycles to hand out one selected place among entries of equal score",
+    start=7.0,
+    low=0.5,
+    high=60.0,
+)
+ROW_CYCLES = Constant(
+    name="row_cycles",
+    unit="cycle",
+    meaning="core cycles of the block-wide steps of a row, whatever its length",
+    start=1600.0,
+    low=100.0,
+    high=20000.0,
+)
+TIE_ROW_CYCLES = Constant(
+    name="tie_row_cycles",
+    unit="cycle",
+    meaning="cycles of the further radix rounds over the block's buffer where all scores are equal",
+    start=120000.0,
+    low=5000.0,
+    high=600000.0,
+)
+TIE_KEY_CYCLES = Constant(
+    name="tie_key_cycles",
+    unit="cycle",
+    meaning="cycles to search one of the entries of equal score again",
+    start=2.0,
+    low=0.05,
+    high=20.0,
+)
+
+
+def top_k_of(models: np.ndarray) -> Floats:
+    """Entries selected, by model."""
+    return np.array([TOP_K[str(m)] for m in models], dtype=np.float64)
+
+
+def tied(scores: np.ndarray) -> np.ndarray:
+    """Rows whose scores are all equal, as benchmarks make them."""
+    return np.asarray(scores) == "flat"
+
+
+def searched_rows(batch: Floats, new: Floats, past: Floats, k: Floats) -> tuple[Floats, Floats]:
+    """Rows with more than k entries, and their mean number of entries."""
+    first = COMPRESS_RATIO * (k + 1)
+    each = np.clip(past + new - first + 1, 0.0, new)
+    low = np.maximum(past + 1, first)
+    return batch * each, np.floor((low + past + new) / (2 * COMPRESS_RATIO))
+
+
+class TopKFirst(Family):
+    """`topk_transform_v1`: one block a row at every length.
+
+    launch + the longer of one row alone and the rows of a core: a row takes its block-wide steps
+    and the cycles a key; a block alone has fewer threads than fill the core and is that much
+    slower. With equal scores the search repeats, for as many entries as the block can hold.
+    """
+
+    name: ClassVar[str] = "top_k_v1"
+    constants: ClassVar[tuple[Constant, ...]] = (
+        _launch(1.5e-6),
+        ID_CYCLES,
+        KEY_CYCLES,
+        TIE_ID_CYCLES,
+        TIE_KEY_CYCLES,
+    )
+    needs: ClassVar[tuple[str, ...]] = ("model", "batch", "new_tokens", "past_tokens", "scores")
+
+    def covers(self, row: Mapping[str, str]) -> bool:
+        """First version of the kernel."""
+        return row["op"] == "indexer_topk" and row.get("kernel") == "topk_transform_v1"
+
+    def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Seconds by cause."""
+        batch, new, past = (np.asarray(calls[n], dtype=np.float64) for n in self.needs[1:4])
+        k = top_k_of(calls["model"])
+        return top_k_parts(batch, new, past, k, tied(calls["scores"]), chip, constants)
+
+
+def top_k_parts(
+    batch: Floats,
+    new: Floats,
+    past: Floats,
+    k: Floats,
+    ties: np.ndarray,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> Parts:
+    """Seconds by cause of the first version of the kernel."""
+    c, clock = constants, chip.clock_hz
+    searched, keys = searched_rows(batch, new, past, k)
+    some = searched > 0
+    slowed = np.where(k < FULL_THREADS, SMALL_BLOCK_SLOWER, 1.0)
+    again = (
+        ties
+        * some
+        * (c["tie_id_cycles"] * k + c["tie_key_cycles"] * np.minimum(keys, TIE_BUFFER) * slowed)
+    )
+    rows = np.ceil(searched / chip.core_count)
+    others = np.ceil(batch * new / chip.core_count) - rows
+    ids = c["id_cycles"] * k * (SEARCH_PASSES * rows + others)
+    scores = c["key_cycles"] * rows * keys
+    search = rows * again / TIE_OVERLAP
+    cold = 1.0 - warm_share(searched * keys * SCORE_BYTES, chip)
+    slower = slowed * (1.0 + cold * (chip.dram_latency_s / chip.llc_latency_s - 1.0))
+    memory = _memory_seconds(searched * keys, chip)
+    alone = some * SEARCH_PASSES * c["id_cycles"] * k + c["key_cycles"] * keys * slower + again
+    return Parts(
+        {
+            "launch": np.full_like(keys, c["launch"]),
+            "serial": (ids + search) / clock,
+            "vector": scores / clock,
+            "tail": some * exposed(alone, ids + scores + search) / clock,
+            "dram_bandwidth": exposed(memory, (ids + scores + search) / clock),
+        }
+    )
+
+
+def _memory_seconds(scores: Floats, chip: ChipSpec) -> Floats:
+    """One read of the scores that the LLC no longer holds, at peak bandwidth."""
+    read = scores * SCORE_BYTES
+    return read * (1.0 - warm_share(read, chip)) / chip.hbm_bandwidth_bytes_per_s
+
+
+class TopKSecond(Family):
+    """`topk_transform_v2`: as the first version up to 32,768 entries, from there split over a
+    cluster of blocks, which pays for the exchange between them but not for equal scores.
+    """
+
+    name: ClassVar[str] = "top_k_v2"
+    constants: ClassVar[tuple[Constant, ...]] = (
+        _launch(2.4e-6),
+        ROW_CYCLES,
+        KEY_CYCLES,
+        TIE_ROW_CYCLES,
+        Constant(
+            name="cluster",
+            unit="s",
+            meaning="exchange of histograms and ids between the blocks that share a long row",
+            start=5e-6,
+            low=1e-6,
+            high=2e-5,
+        ),
+    )
+    needs: ClassVar[tuple[str, ...]] = ("model", "batch", "new_tokens", "past_tokens", "scores")
+
+    def covers(self, row: Mapping[str, str]) -> bool:
+        """Second version of the kernel."""
+        return row["op"] == "indexer_topk" and row.get("kernel") == "topk_transform_v2"
+
+    def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Seconds by cause."""
+        batch, new, past = (np.asarray(calls[n], dtype=np.float64) for n in self.needs[1:4])
+        k = top_k_of(calls["model"])
+        return top_k_second_parts(batch, new, past, k, tied(calls["scores"]), chip, constants)
+
+
+def top_k_second_parts(
+    batch: Floats,
+    new: Floats,
+    past: Floats,
+    k: Floats,
+    ties: np.ndarray,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> Parts:
+    """Seconds by cause of the second version of the kernel, whose blocks all have 1,024 threads."""
+    c, clock = constants, chip.clock_hz
+    searched, keys = searched_rows(batch, new, past, k)
+    long = keys >= LONG_ROW
+    blocks = np.where(long, CLUSTER, 1)
+    rows = np.ceil(searched * blocks / chip.core_count)
+    all_rows = np.ceil((searched * (blocks - 1) + batch * new) / chip.core_count)
+    again = rows * ties * ~long * c["tie_row_cycles"] / TIE_OVERLAP
+    alone = ties * ~long * (searched > 0) * c["tie_row_cycles"]
+    serial = (all_rows * c["row_cycles"] + np.maximum(again, alone)) / clock
+    vector = c["key_cycles"] * rows * keys / blocks / clock
+    return Parts(
+        {
+            "launch": np.full_like(keys, c["launch"]),
+            "serial": serial,
+            "vector": vector,
+            "communication": np.where(long, c["cluster"], 0.0),
+            "dram_bandwidth": exposed(_memory_seconds(searched * keys, chip), serial + vector),
+        }
+    )
+
+
+FAMILIES: dict[str, Family] = {f.name: f for f in (TopKFirst(), TopKSecond())}
