@@ -40,7 +40,3 @@ INT64 = DType("int64", 64, "int")
 FP8_BLOCK = DType("fp8", 8, "fp8", block=(128, 128), scale_bits=8)
 # Experts: FP4 e2m1 with one e8m0 scale a 32 values along the contracted axis.
 FP4_GROUP = DType("fp4", 4, "fp4", block=(1, 32), scale_bits=8)
-# Experts repacked for chips without FP4 units: one byte a weight, the 1 x 32 scales kept.
-FP8_GROUP = DType("fp8_from_fp4", 8, "fp8", block=(1, 32), scale_bits=8)
-
-WEIGHT_DTYPES = {d.name: d for d in (FP32, BF16, FP8_BLOCK, FP4_GROUP, FP8_GROUP)}

@@ -90,7 +90,7 @@ class StepShape:
         return self.total(lambda new, past: prefix_sum(past + new) - prefix_sum(past))
 
     def split(self, parts: int) -> StepShape:
-        """The busiest of `parts` equal shares: every parts-th request from the first on."""
+        """The share with the most requests when they are dealt to `parts` ranks in turn."""
         return self if parts == 1 else StepShape(self.requests[::parts])
 
 

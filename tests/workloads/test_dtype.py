@@ -6,11 +6,9 @@ from workloads.dtype import (
     BF16,
     FP4_GROUP,
     FP8_BLOCK,
-    FP8_GROUP,
     FP32,
     INT32,
     INT64,
-    WEIGHT_DTYPES,
     DType,
 )
 
@@ -29,7 +27,6 @@ from workloads.dtype import (
         (FP4_GROUP, 2, 64, 2 * 32 + 2 * 2),
         (FP4_GROUP, 2, 65, 65 + 2 * 3),  # 130 nibbles
         (FP4_GROUP, 3, 3, 5 + 3),  # 9 nibbles in 5 bytes
-        (FP8_GROUP, 2, 64, 2 * 64 + 2 * 2),
         (FP8_BLOCK, 0, 128, 0),
         (BF16, 0, 7, 0),
     ],
@@ -58,14 +55,3 @@ def test_blocks_are_counted_one_by_one(rows, columns):
 
 def test_scales_of_more_than_a_byte():
     assert DType("x", 8, "fp8", block=(2, 2), scale_bits=32).matrix_bytes(3, 3) == 9 + 4 * 4
-
-
-def test_names_and_rate_classes():
-    assert WEIGHT_DTYPES["fp8"] is FP8_BLOCK
-    assert {name: dtype.math for name, dtype in WEIGHT_DTYPES.items()} == {
-        "fp32": "fp32",
-        "bf16": "bf16",
-        "fp8": "fp8",
-        "fp4": "fp4",
-        "fp8_from_fp4": "fp8",
-    }

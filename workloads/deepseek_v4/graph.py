@@ -32,7 +32,8 @@ def build_graph(
     `all_logits` keeps the logits of every row instead of each request's last.
     """
     graph = GraphBuilder(step)
-    block = BlockBuilder(graph, config, precision or Precision(), clamp_shared_expert)
+    precision = precision or Precision(expert=config.expert_dtype)
+    block = BlockBuilder(graph, config, precision, clamp_shared_expert)
     hidden = ("hidden", config.hidden_size)
     if mtp and config.mtp_layers != 1:
         raise UnsupportedError(
