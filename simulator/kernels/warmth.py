@@ -7,17 +7,22 @@ import numpy as np
 from hwmodels.chip import ChipSpec
 from simulator.kernels.parts import Floats
 
+# Capacity over which the hits of a footprint larger than the cache vanish, as a share of it.
+FADE = 1.0
+# The same for a few large buffers read one after the other: nearly least-recently-used.
+ROTATION_FADE = 0.25
 
-def warm_share(footprint: Floats, chip: ChipSpec) -> Floats:
+
+def warm_share(footprint: Floats, chip: ChipSpec, fade: float = FADE) -> Floats:
     """Share of reads that hit when a footprint of bytes is read in turn, over and over.
 
-    One up to the cache's capacity, falling in a line to none at twice the capacity.
+    One up to the cache's capacity, falling in a line to none at (1 + fade) times the capacity.
 
     Assumes: a cache between least-recently-used (none left past capacity) and random replacement.
     """
-    return np.clip(2.0 - footprint / chip.llc_bytes, 0.0, 1.0)
+    return np.clip(1.0 + (1.0 - footprint / chip.llc_bytes) / fade, 0.0, 1.0)
 
 
 def rotated_warm_share(operand: Floats, copies: float | Floats, chip: ChipSpec) -> Floats:
     """Warm share of an operand of which a benchmark rotates `copies`, to keep it out of cache."""
-    return warm_share(operand * copies, chip)
+    return warm_share(operand * copies, chip, ROTATION_FADE)

@@ -1,0 +1,177 @@
+"""GEMM families: BF16 of cuBLAS class, FP8 and NVFP4 of each engine, with activation quantise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from hwmodels.chip import ChipSpec
+from simulator.kernels.constant import Constant
+from simulator.kernels.family import Columns, Family
+from simulator.kernels.gemm_tiles import (
+    BF16_GEMM,
+    FP8_GEMM,
+    NVFP4_GEMM,
+    NVFP4_LATENCY_GEMM,
+    GemmKernel,
+)
+from simulator.kernels.gemm_time import gemm_parts
+from simulator.kernels.parts import Floats, Parts
+from simulator.kernels.warmth import rotated_warm_share
+
+FLOOR = Constant(
+    name="floor",
+    unit="us",
+    meaning="launch, first loads and last writes of one kernel, whatever its size",
+    start=4.0,
+    low=1.0,
+    high=12.0,
+)
+STREAM = Constant(
+    name="stream",
+    unit="1",
+    meaning="share of the peak memory bandwidth that cold weights stream at",
+    start=0.88,
+    low=0.6,
+    high=1.0,
+)
+FLOP_ENERGY = Constant(
+    name="flop_energy",
+    unit="pJ",
+    meaning="energy of one FLOP with its share of everything else, at the power limit",
+    start=0.4,
+    low=0.05,
+    high=2.0,
+)
+BLOCK_WAIT = Constant(
+    name="block_wait",
+    unit="cycles",
+    meaning="wait of one K block (128 bytes deep) for its barriers and data",
+    start=150.0,
+    low=10.0,
+    high=2000.0,
+)
+JOIN = Constant(
+    name="join",
+    unit="us",
+    meaning="wait of K splits for each other before the sum is written",
+    start=2.0,
+    low=0.1,
+    high=6.0,
+)
+MOVE = Constant(
+    name="move",
+    unit="B/clk",
+    meaning="bytes that a core moves a cycle when it quantises or writes a finished tile",
+    start=15.0,
+    low=1.0,
+    high=128.0,
+)
+
+# Copies of the weights that an engine's benchmark rotates, to find them cold at every replay.
+WEIGHT_COPIES = {"trtllm": 5.0, "sglang": 6.0, "vllm": 6.0}
+MOST_COPIES = 6.0
+
+
+def engine_family(engine: str) -> str:
+    """Engine without its version: the name before the first dash."""
+    return engine.split("-")[0]
+
+
+def weights_warm(calls: Columns, weight_bytes: float, chip: ChipSpec) -> Floats:
+    """Share of the weights that a benchmark's rotation finds in the last-level cache.
+
+    Assumes: all copies are rotated even where the benchmark stops at the size of the cache,
+    which is cold just as well.
+    """
+    columns, depth = (np.asarray(calls[name], dtype=np.float64) for name in ("n", "k"))
+    copies = np.array(
+        [WEIGHT_COPIES.get(engine_family(str(e)), MOST_COPIES) for e in calls["engine"]]
+    )
+    return rotated_warm_share(columns * depth * weight_bytes, copies, chip)
+
+
+class GemmFamily(Family):
+    """Tiles in waves, each a K loop; cold weights from memory beside; a power limit over all.
+
+    `simulator.kernels.gemm_time` has the program, `simulator.kernels.gemm_tiles` the kernels.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("engine", "m", "n", "k")
+    kernel: ClassVar[GemmKernel]
+    engines: ClassVar[tuple[str, ...]]
+
+    def covers(self, row: Mapping[str, str]) -> bool:
+        """GEMM rows of the kernel's type and engines."""
+        return (
+            row.get("op") == "gemm"
+            and row.get("gemm_dtype") == self.kernel.dtype
+            and engine_family(row.get("engine", "")) in self.engines
+        )
+
+    def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Seconds by cause, the activation-quantise kernel included where operands need it."""
+        return gemm_parts(
+            calls["m"],
+            calls["n"],
+            calls["k"],
+            self.kernel.dtype,
+            chip,
+            constants,
+            weights_warm=weights_warm(calls, self.kernel.format.weight_bytes, chip),
+            quantise=self.kernel.quantises,
+            kernel=self.kernel,
+        )
+
+
+class Bf16Gemm(GemmFamily):
+    """BF16 of cuBLAS and its like in every engine; few tiles are split along K."""
+
+    name = "gemm_bf16"
+    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, JOIN)
+    kernel = BF16_GEMM
+    engines = ("sglang", "trtllm", "vllm")
+
+
+class Fp8DeepGemm(GemmFamily):
+    """SGLang's FP8 with 128 x 128 scales: DeepGEMM behind an activation-quantise kernel."""
+
+    name = "gemm_fp8_deepgemm"
+    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    kernel = FP8_GEMM
+    engines = ("sglang",)
+
+
+class Fp8TensorRt(GemmFamily):
+    """TensorRT-LLM's FP8 with 128 x 128 scales: its DeepGEMM and quantise kernels."""
+
+    name = "gemm_fp8_trtllm"
+    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    kernel = FP8_GEMM
+    engines = ("trtllm",)
+
+
+class Nvfp4Sglang(GemmFamily):
+    """SGLang's NVFP4 (FlashInfer, CuTe DSL) behind a quantise kernel of two passes."""
+
+    name = "gemm_nvfp4_sglang"
+    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    kernel = NVFP4_GEMM
+    engines = ("sglang",)
+
+
+class Nvfp4TensorRt(GemmFamily):
+    """TensorRT-LLM's NVFP4: each K block waits for the cache, whatever the matrix unit does."""
+
+    name = "gemm_nvfp4_trtllm"
+    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    kernel = NVFP4_LATENCY_GEMM
+    engines = ("trtllm",)
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (Bf16Gemm(), Fp8DeepGemm(), Fp8TensorRt(), Nvfp4Sglang(), Nvfp4TensorRt())
+}

@@ -1,0 +1,115 @@
+"""GEMM kernels as engines build them: operand formats, tile shapes, split-K, how K blocks wait.
+
+These are discrete choices of the kernels' authors, each with its reason; nothing here is fitted.
+C[m, n] = A[m, k] B[k, n] with A the activations (m tokens) and B the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from hwmodels.chip import ChipSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OperandFormat:
+    """Bytes an element of weights and activations with their scales, and the matrix unit's type.
+
+    `k_block` is the depth of one step of the K loop: 128 bytes of a row, the widest swizzle that
+    the copy engine writes to shared memory. `passes` is how often a quantise kernel reads the
+    BF16 activations: once where a scale covers 128 neighbours that a warp holds in registers,
+    twice where a scale of the whole tensor has to be known first.
+    """
+
+    matrix_dtype: str
+    weight_bytes: float
+    activation_bytes: float
+    k_block: int
+    passes: int
+
+
+# FP8 scales are FP32: one for 128 x 128 weights, one for 128 activations of a row.
+# NVFP4 scales are one byte (e4m3) for 16 elements, and one for the whole tensor.
+FORMATS = {
+    "bfloat16": OperandFormat("bf16", 2.0, 2.0, 64, 0),
+    "fp8_block": OperandFormat("fp8", 1 + 4 / 128**2, 1 + 4 / 128, 128, 1),
+    "nvfp4": OperandFormat("fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, 256, 2),
+}
+OUTPUT_BYTES = 2.0
+ACCUMULATOR_BYTES = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Tiles that a kernel may use; it takes the fastest, as a tuned heuristic would.
+
+    `long_sides` x `short_sides`, the long side along the tokens, or along either where `swaps`.
+    """
+
+    long_sides: tuple[int, ...]
+    short_sides: tuple[int, ...]
+    swaps: bool = False
+    splits: tuple[int, ...] = (1,)
+
+    def shapes(self) -> Iterator[tuple[int, int, int]]:
+        """Tokens, weights' columns and K splits of each tile."""
+        for long, short in product(self.long_sides, self.short_sides):
+            sides = {(long, short), (short, long)} if self.swaps else {(long, short)}
+            for (tokens, columns), split in product(sorted(sides), self.splits):
+                yield tokens, columns, split
+
+
+WIDTHS = (16, 32, 64, 96, 128, 160, 192, 256)
+# FP8 on Hopper keeps two sets of accumulators (the unit's and the scaled sum in FP32), which fill
+# the registers at 128 x 160, the largest block that DeepGEMM publishes.
+HOPPER_FP8_WIDTHS = tuple(w for w in WIDTHS if w <= 160)
+POWERS = tuple(w for w in WIDTHS if w & (w - 1) == 0)
+
+# cuBLAS has tiles of both orientations and splits K over cores where tiles are few.
+CUBLAS = Tiling((64, 128), WIDTHS, swaps=True, splits=(1, 2, 3, 4, 6, 8, 16))
+# DeepGEMM does not split K; on Blackwell it exchanges the operands for few tokens.
+DEEPGEMM_HOPPER = Tiling((64, 128), HOPPER_FP8_WIDTHS)
+DEEPGEMM_BLACKWELL = Tiling((64, 128), WIDTHS, swaps=True)
+# Block-scaled FP4 instructions have 128 rows.
+BLOCK_SCALED = Tiling((128,), POWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class GemmKernel:
+    """One engine's GEMM: operands, tiles, whether activations arrive in BF16 and are quantised.
+
+    `waits`: "handshake" adds the wait of a K block to its matrix work (barriers between copy and
+    matrix warps); "latency" runs it beside (few blocks in flight, each waits for the cache).
+    `overlaps_epilogue`: the next tile's matrix work hides the writing of a finished one.
+    """
+
+    dtype: str
+    hopper: Tiling
+    blackwell: Tiling
+    quantises: bool
+    waits: Literal["handshake", "latency"] = "handshake"
+    overlaps_epilogue: bool = False
+
+    @property
+    def format(self) -> OperandFormat:
+        """Operand format."""
+        return FORMATS[self.dtype]
+
+    def tiling(self, chip: ChipSpec) -> Tiling:
+        """Tiles on a chip.
+
+        Assumes: chips that are not Hopper have Blackwell's room for accumulators.
+        """
+        return self.hopper if chip.architecture == "hopper" else self.blackwell
+
+
+BF16_GEMM = GemmKernel("bfloat16", CUBLAS, CUBLAS, quantises=False, overlaps_epilogue=True)
+FP8_GEMM = GemmKernel("fp8_block", DEEPGEMM_HOPPER, DEEPGEMM_BLACKWELL, quantises=True)
+NVFP4_GEMM = GemmKernel("nvfp4", BLOCK_SCALED, BLOCK_SCALED, quantises=True)
+NVFP4_LATENCY_GEMM = GemmKernel(
+    "nvfp4", BLOCK_SCALED, BLOCK_SCALED, quantises=True, waits="latency"
+)
+KERNELS = {kernel.dtype: kernel for kernel in (BF16_GEMM, FP8_GEMM, NVFP4_GEMM)}

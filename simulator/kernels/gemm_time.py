@@ -1,0 +1,207 @@
+"""Time of a GEMM: tiles over cores in waves, a K loop a tile, weights from memory, power.
+
+Seconds = launch + root(tiles^2 + memory^2) + joining of K splits, but no less than energy / TDP:
+
+- tiles: waves x (K blocks x (matrix time of a block + its wait) + epilogue), for the fastest of
+  the kernel's tile shapes and K splits;
+- memory: weights, activations and output that are not in the last-level cache, over bandwidth;
+- energy: FLOPs x energy of one.
+
+Constants by name: `floor`, `stream`, `flop_energy`, `block_wait` in every GEMM family, `join` in
+those that split K, `move` in those that quantise or write tiles between matrix work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hwmodels.chip import ChipSpec
+from simulator.basis.errors import InputError
+from simulator.kernels.gemm_tiles import (
+    ACCUMULATOR_BYTES,
+    KERNELS,
+    OUTPUT_BYTES,
+    GemmKernel,
+    OperandFormat,
+)
+from simulator.kernels.parts import Floats, Parts
+from simulator.kernels.pipes import imperfectly_overlapped
+from simulator.kernels.power import power_seconds, with_power_limit
+from simulator.kernels.warmth import ROTATION_FADE, warm_share
+from simulator.kernels.waves import tiles_of, waves_of
+
+MICRO = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class _TileTimes:
+    """Seconds on the fullest core, by what it does, and of the joining of K splits."""
+
+    matrix: Floats
+    wait: Floats
+    epilogue: Floats
+    join_traffic: Floats
+    join_chain: Floats
+
+    @property
+    def loop(self) -> Floats:
+        """Seconds that overlap with memory."""
+        return self.matrix + self.wait + self.epilogue
+
+    @property
+    def join(self) -> Floats:
+        """Seconds after the K loops."""
+        return self.join_traffic + self.join_chain
+
+
+@dataclass(frozen=True, slots=True)
+class _Gemm:
+    """Calls of one kernel on one chip."""
+
+    m: Floats
+    n: Floats
+    k: Floats
+    kernel: GemmKernel
+    chip: ChipSpec
+    constants: Mapping[str, float]
+
+    @property
+    def operations(self) -> Floats:
+        """FLOPs without padding; a multiply-add is two."""
+        return 2.0 * self.m * self.n * self.k
+
+    def core_rate(self) -> float:
+        """FLOP/s of one core, at the clock of the published peak."""
+        dtype = self.kernel.format.matrix_dtype
+        peak = self.chip.matrix_flops_per_s(dtype)
+        if peak is None:
+            raise InputError(f"chip {self.chip.name} has no {dtype} matrix unit for this GEMM")
+        return peak / self.chip.core_count
+
+    def tile_times(self, tokens: Floats, columns: Floats, splits: Floats) -> _TileTimes:
+        """Seconds with tiles of tokens x columns and K in so many splits.
+
+        Matrix work counts whole tiles, padding included. Splits write and read FP32 sums through
+        the cache and wait for each other once.
+
+        Assumes: operands reach the cores in time (multicast and two-core tiles keep the traffic
+        of the cache under its bandwidth).
+        """
+        form, chip = self.kernel.format, self.chip
+        waves = waves_of(
+            tiles_of(self.m, tokens) * tiles_of(self.n, columns) * splits, chip.core_count
+        )
+        blocks = tiles_of(self.k / splits, form.k_block)
+        matrix = 2.0 * tokens * columns * form.k_block / self.core_rate()
+        wait = np.full_like(matrix, self.constants["block_wait"] / chip.clock_hz)
+        if self.kernel.waits == "latency":
+            wait = np.maximum(wait - matrix, 0.0)
+        epilogue = np.zeros_like(matrix)
+        if not self.kernel.overlaps_epilogue:
+            rate = move_rate(chip, self.constants) / chip.core_count
+            epilogue = tokens * columns * OUTPUT_BYTES / rate
+        split = splits > 1
+        sums = self.m * self.n * ACCUMULATOR_BYTES * (splits + 1.0)
+        return _TileTimes(
+            waves * blocks * matrix,
+            waves * blocks * wait,
+            waves * epilogue,
+            np.where(split, sums / chip.llc_bandwidth_bytes_per_s, 0.0),
+            np.where(split, self.constants.get("join", 0.0) * MICRO, 0.0),
+        )
+
+    def memory_seconds(self, weights_warm: Floats) -> Floats:
+        """Seconds of memory traffic: cold weights, and what is too large to stay in cache.
+
+        Assumes: activations and output stay in cache between kernels as far as they fit.
+        """
+        form = self.kernel.format
+        weights = self.n * self.k * form.weight_bytes
+        around = self.m * self.k * form.activation_bytes + self.m * self.n * OUTPUT_BYTES
+        cold = weights * (1.0 - weights_warm)
+        cold = cold + around * (1.0 - warm_share(around, self.chip, ROTATION_FADE))
+        return cold / (self.chip.hbm_bandwidth_bytes_per_s * self.constants["stream"])
+
+    def fastest(self, memory: Floats) -> _TileTimes:
+        """Tile times of the shape and split that end first, call by call."""
+        shapes = np.array(list(self.kernel.tiling(self.chip).shapes()), dtype=np.float64)
+        best = np.full(self.m.shape, np.inf)
+        chosen = np.zeros(self.m.shape, dtype=np.int64)
+        for i, shape in enumerate(shapes):
+            times = self.tile_times(*shape.reshape(3, 1))
+            total = np.sqrt(times.loop**2 + memory**2) + times.join
+            chosen = np.where(total < best, i, chosen)
+            best = np.minimum(total, best)
+        return self.tile_times(*shapes[chosen].T)
+
+    def seconds(self, weights_warm: Floats) -> dict[str, Floats]:
+        """Seconds by cause, before the power limit.
+
+        Matrix time beyond that of the unpadded work spread over all cores is `tail`.
+        """
+        memory = self.memory_seconds(weights_warm)
+        times = self.fastest(memory)
+        loop, dram = imperfectly_overlapped(times.loop, memory)
+        share = loop / np.maximum(times.loop, np.finfo(float).tiny)
+        useful = self.operations / (self.core_rate() * self.chip.core_count)
+        return {
+            "launch": np.full(self.m.shape, self.constants["floor"] * MICRO),
+            "dram_bandwidth": dram,
+            "llc": times.epilogue * share + times.join_traffic,
+            "matrix": useful * share,
+            "tail": np.maximum(times.matrix - useful, 0.0) * share,
+            "serial": times.wait * share + times.join_chain,
+        }
+
+
+def move_rate(chip: ChipSpec, constants: Mapping[str, float]) -> float:
+    """Bytes a second that all cores move in elementwise work: bound by cycles, not by memory."""
+    return constants["move"] * chip.core_count * chip.clock_hz
+
+
+def quantise_seconds(
+    m: Floats, k: Floats, form: OperandFormat, chip: ChipSpec, constants: Mapping[str, float]
+) -> dict[str, Floats]:
+    """Quantise kernel of m x k activations: its launch, reads of BF16 and writes of the format."""
+    moved = m * k * (2.0 * form.passes + form.activation_bytes)
+    return {
+        "launch": np.full(m.shape, chip.launch_gap_s),
+        "vector": moved / move_rate(chip, constants),
+    }
+
+
+def gemm_parts(
+    m: ArrayLike,
+    n: ArrayLike,
+    k: ArrayLike,
+    dtype: str,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+    *,
+    weights_warm: ArrayLike = 0.0,
+    quantise: bool = False,
+    kernel: GemmKernel | None = None,
+) -> Parts:
+    """Seconds of C[m, n] = A[m, k] B[k, n] by cause, for other programs as for the families here.
+
+    `dtype` is bfloat16, fp8_block or nvfp4; `weights_warm` the share of B already in the
+    last-level cache; `quantise` adds the kernel that makes A from BF16 activations. `kernel`
+    defaults to the open engines' kernel of the type, `constants` are those of its family.
+    """
+    kernel = kernel or KERNELS[dtype]
+    sizes = np.broadcast_arrays(
+        *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, weights_warm))
+    )
+    rows, columns, depth, warm = sizes
+    gemm = _Gemm(rows, columns, depth, kernel, chip, constants)
+    seconds = gemm.seconds(warm)
+    if quantise:
+        for cause, value in quantise_seconds(rows, depth, kernel.format, chip, constants).items():
+            seconds[cause] = seconds.get(cause, 0.0) + value
+    busy = Parts(seconds).total
+    limit = power_seconds(gemm.operations, constants["flop_energy"], chip)
+    return Parts(with_power_limit(seconds, limit, busy))
