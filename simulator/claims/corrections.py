@@ -16,7 +16,7 @@ from simulator.claims.figures import (
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.reference_v32 import find_reference, flops_by_part
 from workloads.deepseek_v4.state import HALVES
-from workloads.entry_format import Fp4IndexEntry, Fp8IndexEntry
+from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 from workloads.state_layout import Every, Region
 from workloads.step_shape import StepShape
 

@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 from workloads.entry_format import (
     Bf16Entry,
-    Fp4IndexEntry,
-    Fp8IndexEntry,
     Fp8KvEntry,
     PlainEntry,
-    hadamard,
 )
+from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry, hadamard
 
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 E4M3 = [m / 8 * 2**-6 for m in range(8)] + [

@@ -10,11 +10,10 @@ from workloads.dtype import FP4_GROUP, FP8_BLOCK, DType
 from workloads.entry_format import (
     Bf16Entry,
     EntryFormat,
-    Fp4IndexEntry,
-    Fp8IndexEntry,
     Fp8KvEntry,
     PlainEntry,
 )
+from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 
 EXPERT_DTYPES = ("fp4", "fp8")
 INDEX_DTYPES = ("fp8", "fp4", "bf16")
