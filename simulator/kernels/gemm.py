@@ -35,16 +35,22 @@ STREAM = Constant(
     meaning="share of the peak memory bandwidth that cold weights stream at",
     start=0.88,
     low=0.6,
-    high=1.0,
+    high=0.96,
 )
-FLOP_ENERGY = Constant(
-    name="flop_energy",
-    unit="pJ",
-    meaning="energy of one FLOP with its share of everything else, at the power limit",
-    start=0.4,
-    low=0.05,
-    high=2.0,
-)
+
+
+def flop_energy(start: float) -> Constant:
+    """Energy of one FLOP, which halves or so with the width of the operands."""
+    return Constant(
+        name="flop_energy",
+        unit="pJ",
+        meaning="energy of one FLOP at the full clock, with its share of all else in the package",
+        start=start,
+        low=0.05,
+        high=2.0,
+    )
+
+
 BLOCK_WAIT = Constant(
     name="block_wait",
     unit="cycles",
@@ -130,7 +136,7 @@ class Bf16Gemm(GemmFamily):
     """BF16 of cuBLAS and its like in every engine; few tiles are split along K."""
 
     name = "gemm_bf16"
-    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, JOIN)
+    constants = (FLOOR, STREAM, flop_energy(0.9), BLOCK_WAIT, JOIN)
     kernel = BF16_GEMM
     engines = ("sglang", "trtllm", "vllm")
 
@@ -139,7 +145,7 @@ class Fp8DeepGemm(GemmFamily):
     """SGLang's FP8 with 128 x 128 scales: DeepGEMM behind an activation-quantise kernel."""
 
     name = "gemm_fp8_deepgemm"
-    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    constants = (FLOOR, STREAM, flop_energy(0.5), BLOCK_WAIT, MOVE)
     kernel = FP8_GEMM
     engines = ("sglang",)
 
@@ -148,7 +154,7 @@ class Fp8TensorRt(GemmFamily):
     """TensorRT-LLM's FP8 with 128 x 128 scales: its DeepGEMM and quantise kernels."""
 
     name = "gemm_fp8_trtllm"
-    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    constants = (FLOOR, STREAM, flop_energy(0.5), BLOCK_WAIT, MOVE)
     kernel = FP8_GEMM
     engines = ("trtllm",)
 
@@ -157,7 +163,7 @@ class Nvfp4Sglang(GemmFamily):
     """SGLang's NVFP4 (FlashInfer, CuTe DSL) behind a quantise kernel of two passes."""
 
     name = "gemm_nvfp4_sglang"
-    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    constants = (FLOOR, STREAM, flop_energy(0.25), BLOCK_WAIT, MOVE)
     kernel = NVFP4_GEMM
     engines = ("sglang",)
 
@@ -166,7 +172,7 @@ class Nvfp4TensorRt(GemmFamily):
     """TensorRT-LLM's NVFP4: each K block waits for the cache, whatever the matrix unit does."""
 
     name = "gemm_nvfp4_trtllm"
-    constants = (FLOOR, STREAM, FLOP_ENERGY, BLOCK_WAIT, MOVE)
+    constants = (FLOOR, STREAM, flop_energy(0.25), BLOCK_WAIT, MOVE)
     kernel = NVFP4_LATENCY_GEMM
     engines = ("trtllm",)
 

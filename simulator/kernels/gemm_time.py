@@ -1,11 +1,11 @@
 """Time of a GEMM: tiles over cores in waves, a K loop a tile, weights from memory, power.
 
-Seconds = launch + root(tiles^2 + memory^2) + joining of K splits, but no less than energy / TDP:
+Seconds = launch + root(tiles^2 + memory^2) + joining of K splits, slowed by the power limit:
 
 - tiles: waves x (K blocks x (matrix time of a block + its wait) + epilogue), for the fastest of
   the kernel's tile shapes and K splits;
 - memory: weights, activations and output that are not in the last-level cache, over bandwidth;
-- energy: FLOPs x energy of one.
+- power: FLOPs x energy of one over those seconds; above TDP, the clock falls.
 
 Constants by name: `floor`, `stream`, `flop_energy`, `block_wait` in every GEMM family, `join` in
 those that split K, `move` in those that quantise or write tiles between matrix work.
