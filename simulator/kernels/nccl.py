@@ -1,0 +1,184 @@
+"""NCCL inside a node: rings (all-gather, reduce-scatter, all-reduce) and all-to-all.
+
+Time is the less of two protocols. Low latency: each word carries a flag, so no hand-shake but a
+fraction of the rate. Simple: the full rate after a hand-shake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from hwmodels.chip import ChipSpec
+from hwmodels.node import NodeSpec, load_node
+from simulator.kernels.constant import Constant
+from simulator.kernels.family import Columns, Family
+from simulator.kernels.link_traffic import gathered, ring_reduced, switch_reduced
+from simulator.kernels.parts import Floats, Parts
+
+MICRO, TERA = 1e-6, 1e12
+ELEMENT_BYTES = {"half": 2, "bfloat16": 2, "float": 4, "int8": 1}
+# Half of a low-latency line is flags, and polling them costs another quarter.
+LOW_LATENCY_SLOWDOWN = 2.5
+# Multicast and in-switch reads run at this share of plain ones; seen where only they differ.
+SWITCH_SHARE = 0.75
+# NCCL adds up in the switch where a full node takes part; it cannot add integers there.
+SWITCH_MIN_RANKS = 8
+
+START = Constant(
+    name="start_us",
+    unit="us",
+    meaning="launch of the collective kernel and its first hand-shake",
+    start=6.0,
+    low=1.0,
+    high=20.0,
+)
+HOP = Constant(
+    name="hop_us",
+    unit="us",
+    meaning="one dependent step from rank to rank: store, flag, poll",
+    start=1.0,
+    low=0.02,
+    high=5.0,
+)
+LINK_SHARE = Constant(
+    name="link_share",
+    unit="1",
+    meaning="share of the one-way link bandwidth that payload reaches",
+    start=0.75,
+    low=0.3,
+    high=1.0,
+)
+COPY_RATE = Constant(
+    name="copy_tb_per_s",
+    unit="TB/s",
+    meaning="rate at which the collective's cores copy or add up the rank's own part",
+    start=1.0,
+    low=0.1,
+    high=20.0,
+)
+HANDSHAKE = Constant(
+    name="simple_us",
+    unit="us",
+    meaning="hand-shakes and pipeline fill of the full-rate protocol",
+    start=14.0,
+    low=1.0,
+    high=60.0,
+)
+
+
+@lru_cache(maxsize=32)
+def node_of(name: str) -> NodeSpec:
+    """Node by the name that a chip's file gives; read once."""
+    return load_node(name)
+
+
+def rank_bytes_per_s(node: NodeSpec, ranks: Floats) -> Floats:
+    """What a rank can send at once to the others of its group, one way.
+
+    Assumes: a group lies within one scale-up domain, and each rank has its links to itself.
+    """
+    if node.scale_up.topology == "switch":
+        return np.full_like(ranks, node.link_bytes_per_s)
+    return np.minimum(node.link_bytes_per_s, (ranks - 1) * node.peer_bytes_per_s)
+
+
+def message_bytes(calls: Columns, dtype_column: str) -> Floats:
+    """Message size in bytes from elements and their type."""
+    each = [ELEMENT_BYTES.get(str(name), 2) for name in calls[dtype_column]]
+    return np.asarray(calls["message_size"], dtype=np.float64) * np.array(each, dtype=np.float64)
+
+
+def protocol_seconds(steps: Floats, transfer: Floats, constants: Mapping[str, float]) -> Parts:
+    """The faster protocol: transfer slowed down by its flags, or after a hand-shake.
+
+    Assumes: the library's tuning picks the faster protocol at every size.
+    """
+    extra = np.minimum(
+        (LOW_LATENCY_SLOWDOWN - 1) * transfer,
+        np.full_like(transfer, constants["simple_us"] * MICRO),
+    )
+    hops = steps * constants["hop_us"] * MICRO
+    return Parts(
+        {
+            "launch": np.full_like(transfer, constants["start_us"] * MICRO),
+            "serial": hops + extra,
+            "communication": transfer,
+        }
+    )
+
+
+class NcclRing(Family):
+    """All-gather, reduce-scatter and all-reduce: start + steps x hop + the transfer.
+
+    The transfer is the sent bytes at link rate and the rank's own part at copy rate. An all-reduce
+    of floating-point values over 8 ranks or more is added up in the switch where that is faster.
+    """
+
+    name: ClassVar[str] = "nccl_ring"
+    constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE, HANDSHAKE)
+    needs: ClassVar[tuple[str, ...]] = ("num_gpus", "op_name", "message_size", "nccl_dtype")
+    operations: ClassVar[tuple[str, ...]] = ("all_gather", "reduce_scatter", "all_reduce")
+
+    def covers(self, row: Mapping[str, str]) -> bool:
+        """Rows of op `nccl` of the family's operations."""
+        return row["op"] == "nccl" and row.get("op_name") in self.operations
+
+    def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Both protocols over the traffic of each call's operation."""
+        ranks = np.asarray(calls["num_gpus"], dtype=np.float64)
+        size = message_bytes(calls, "nccl_dtype")
+        reduces = calls["op_name"] == "all_reduce"
+        floating = reduces & (calls["nccl_dtype"] != "int8")
+        return ring_parts(size, ranks, reduces, floating, chip, constants)
+
+
+def ring_parts(
+    size: Floats,
+    ranks: Floats,
+    reduces: np.ndarray,
+    floating: np.ndarray,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> Parts:
+    """Ring collectives; `reduces` marks all-reduces, `floating` those the switch can add up."""
+    node = node_of(chip.node)
+    link = rank_bytes_per_s(node, ranks) * constants["link_share"]
+    copy = constants["copy_tb_per_s"] * TERA
+    gather, reduce = gathered(size, ranks), ring_reduced(size, ranks)
+    transfer = np.where(reduces, reduce.seconds(link, copy), gather.seconds(link, copy))
+    if node.in_switch_reduction:
+        in_switch = switch_reduced(size, ranks).seconds(link * SWITCH_SHARE, copy)
+        able = floating & (ranks >= SWITCH_MIN_RANKS)
+        transfer = np.where(able, np.minimum(transfer, in_switch), transfer)
+    steps = np.where(reduces, reduce.steps, gather.steps)
+    return protocol_seconds(steps, transfer, constants)
+
+
+class NcclAllToAll(Family):
+    """All-to-all: every rank sends n - 1 parts to its peers at once and copies its own.
+
+    A hop a peer stands for posting and awaiting its part.
+    """
+
+    name: ClassVar[str] = "nccl_alltoall"
+    constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE, HANDSHAKE)
+    needs: ClassVar[tuple[str, ...]] = ("num_gpus", "op_name", "message_size", "nccl_dtype")
+
+    def covers(self, row: Mapping[str, str]) -> bool:
+        """Rows of op `nccl`, operation `alltoall`."""
+        return row["op"] == "nccl" and row.get("op_name") == "alltoall"
+
+    def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Both protocols over the traffic of n - 1 parts."""
+        ranks = np.asarray(calls["num_gpus"], dtype=np.float64)
+        traffic = gathered(message_bytes(calls, "nccl_dtype"), ranks)
+        link = rank_bytes_per_s(node_of(chip.node), ranks) * constants["link_share"]
+        transfer = traffic.seconds(link, constants["copy_tb_per_s"] * TERA)
+        return protocol_seconds(traffic.steps, transfer, constants)
+
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (NcclRing(), NcclAllToAll())}

@@ -1,0 +1,42 @@
+"""All kernel families, collected from the modules that define them."""
+
+from __future__ import annotations
+
+from simulator.kernels import (
+    gemm,
+    graph_all_reduce,
+    hyper_connection,
+    index_logits,
+    moe,
+    nccl,
+    sparse_core,
+    top_k,
+)
+from simulator.kernels.family import Family, check_families
+
+# A call is of exactly one family; a later family may use constants of an earlier one.
+_MODULES = (
+    gemm,
+    moe,
+    index_logits,
+    top_k,
+    sparse_core,
+    hyper_connection,
+    nccl,
+    graph_all_reduce,
+)
+
+# Engine families whose kernels are modelled: the name of an engine before its first `-`.
+KERNEL_SECTIONS = ("nccl", "sglang", "trtllm", "vllm")
+
+FAMILIES: dict[str, Family] = {}
+for _module in _MODULES:
+    for _name, _family in _module.FAMILIES.items():
+        assert _name not in FAMILIES, f"two kernel families are called {_name}"
+        FAMILIES[_name] = _family
+check_families(FAMILIES)
+
+
+def find_family(name: str) -> Family:
+    """Family by name."""
+    return FAMILIES[name]
