@@ -1,0 +1,234 @@
+"""GEMM families: the program by hand, its laws, and a handful of measured rows.
+
+Measured rows: aiconfigurator-core 0.12.0, (c) NVIDIA, Apache-2.0.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwmodels.chip import find_chip, list_chips
+from simulator.basis.errors import InputError
+from simulator.kernels.constants_file import check_constants, constants_for, read_constants
+from simulator.kernels.family import check_families
+from simulator.kernels.gemm import FAMILIES
+from simulator.kernels.gemm_tiles import FORMATS, GemmKernel, Tiling
+from simulator.kernels.gemm_time import gemm_parts
+
+CONSTANTS = {
+    "floor": 4.0,
+    "stream": 0.9,
+    "flop_energy": 0.05,
+    "block_wait": 99.0,
+    "join": 2.0,
+    "move": 16.0,
+}
+ONE_TILE = Tiling((128,), (128,))
+FP8 = GemmKernel("fp8_block", ONE_TILE, ONE_TILE, quantises=True)
+FAMILY_OF = {
+    "bfloat16": "gemm_bf16",
+    "fp8_block": "gemm_fp8_deepgemm",
+    "nvfp4": "gemm_nvfp4_sglang",
+}
+NVIDIA = ("h100", "h200", "b200", "b300", "gb200", "gb300")
+CASES = [
+    (chip, dtype) for chip in NVIDIA for dtype in FORMATS if dtype != "nvfp4" or chip[0] != "h"
+]
+
+sizes = st.integers(1, 40_000)
+depths = st.integers(1, 20_000)
+
+
+def own(dtype, chip):
+    return constants_for(FAMILY_OF[dtype], chip).values
+
+
+def faster(chip, part, name, factor=1.3):
+    number = getattr(getattr(chip, part), name)
+    number = number.model_copy(update={"value": number.value * factor})
+    return chip.model_copy(update={part: getattr(chip, part).model_copy(update={name: number})})
+
+
+def test_two_waves_of_tiles_by_hand():
+    chip = find_chip("h200")
+    n = 128 * 132  # one column of tiles a core: two waves with two rows of tiles
+    parts = gemm_parts(256, n, 1024, "fp8_block", chip, CONSTANTS, kernel=FP8)
+    block = 2 * 128**3 / (1979e12 / 132)
+    wait = 99 / 1980e6
+    epilogue = 128 * 128 * 2 / (16 * 1980e6)
+    loop = 2 * (8 * (block + wait) + epilogue)
+    memory = n * 1024 * (1 + 4 / 128**2) / (4800e9 * 0.9)
+    both = np.hypot(loop, memory)
+    assert parts.total[0] == pytest.approx(4e-6 + both)
+    assert parts.seconds["dram_bandwidth"][0] == pytest.approx(memory**2 / both)
+    assert parts.seconds["matrix"][0] == pytest.approx(16 * block * loop / both)
+    assert parts.seconds["serial"][0] == pytest.approx(16 * wait * loop / both)
+    assert parts.seconds["llc"][0] == pytest.approx(2 * epilogue * loop / both)
+    assert parts.seconds["tail"][0] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_one_row_more_is_a_wave_more_and_its_emptiness_is_tail():
+    chip = find_chip("h200")
+    full, over = (
+        gemm_parts(m, 128 * 132, 1024, "fp8_block", chip, CONSTANTS, weights_warm=1, kernel=FP8)
+        for m in (128, 129)
+    )
+    block = 8 * 2 * 128**3 / (1979e12 / 132)
+    assert over.seconds["tail"][0] == pytest.approx(block * 127 / 128)
+    assert over.total[0] - full.total[0] == pytest.approx(
+        block + 8 * 99 / 1980e6 + 128 * 128 * 2 / (16 * 1980e6)
+    )
+
+
+def test_quantise_kernel_by_hand():
+    chip = find_chip("h200")
+    without, with_quantise = (
+        gemm_parts(256, 4096, 1024, "fp8_block", chip, CONSTANTS, quantise=q, kernel=FP8)
+        for q in (False, True)
+    )
+    moved = 256 * 1024 * (2 + 1 + 4 / 128)
+    assert with_quantise.total[0] - without.total[0] == pytest.approx(
+        1.37e-6 + moved / (16 * 132 * 1980e6)
+    )
+
+
+def test_the_power_limit_stretches_time_by_the_root_of_the_power():
+    chip = find_chip("h200")
+    free = gemm_parts(8192, 8192, 8192, "fp8_block", chip, CONSTANTS, kernel=FP8)
+    hot = {**CONSTANTS, "flop_energy": 2.0}
+    limited = gemm_parts(8192, 8192, 8192, "fp8_block", chip, hot, kernel=FP8)
+    power = 2 * 8192**3 * 2e-12 / free.total[0]
+    assert "power" in free.seconds
+    assert free.seconds["power"][0] == 0
+    assert power > 700
+    assert limited.total[0] == pytest.approx(free.total[0] * (power / 700) ** 0.5)
+
+
+def test_few_tiles_are_split_along_a_long_k():
+    chip = find_chip("h200")
+    whole = GemmKernel("bfloat16", ONE_TILE, ONE_TILE, False, overlaps_epilogue=True)
+    split_tiles = Tiling((128,), (128,), splits=(1, 8))
+    split = GemmKernel("bfloat16", split_tiles, split_tiles, False, overlaps_epilogue=True)
+    for k, gains in ((256, False), (16384, True)):
+        slow, fast = (
+            gemm_parts(64, 256, k, "bfloat16", chip, CONSTANTS, weights_warm=1, kernel=kernel)
+            for kernel in (whole, split)
+        )
+        assert (fast.total[0] < slow.total[0]) == gains
+
+
+def test_few_blocks_in_flight_hide_matrix_work_under_the_wait():
+    chip = find_chip("b200")
+    late = GemmKernel("nvfp4", ONE_TILE, ONE_TILE, True, waits="latency")
+    slow = {**CONSTANTS, "block_wait": 900.0}
+    parts = gemm_parts(128, 128, 2560, "nvfp4", chip, slow, weights_warm=1, kernel=late)
+    assert parts.total[0] == pytest.approx(4e-6 + 10 * 900 / 1965e6 + 128 * 128 * 2 / (16 * 1965e6))
+
+
+@given(case=st.sampled_from(CASES), m=sizes, n=sizes, k=depths, warm=st.floats(0, 1))
+@settings(max_examples=150, deadline=None)
+def test_no_call_beats_the_roofs_and_parts_add_up(case, m, n, k, warm):
+    chip, dtype = find_chip(case[0]), case[1]
+    form = FORMATS[dtype]
+    parts = gemm_parts(m, n, k, dtype, chip, own(dtype, chip), weights_warm=warm)
+    total = parts.total[0]
+    assert total >= 2 * m * n * k / chip.matrix_flops_per_s(form.matrix_dtype)
+    cold = n * k * form.weight_bytes * (1 - warm)
+    assert total >= cold / chip.hbm_bandwidth_bytes_per_s
+    assert all((part >= 0).all() for part in parts.seconds.values())
+    assert sum(part[0] for part in parts.seconds.values()) == pytest.approx(total)
+
+
+@given(case=st.sampled_from(CASES), m=sizes, n=sizes, k=depths)
+@settings(max_examples=100, deadline=None)
+def test_a_better_chip_is_never_slower(case, m, n, k):
+    chip, dtype = find_chip(case[0]), case[1]
+    constants = own(dtype, chip)
+    quantise = "move" in constants
+    total = gemm_parts(m, n, k, dtype, chip, constants, quantise=quantise).total[0]
+    for part, name in (
+        ("memory", "bandwidth"),
+        ("llc", "read_bandwidth"),
+        ("cores", "clock"),
+        ("power", "tdp"),
+        ("matrix", FORMATS[dtype].matrix_dtype),
+    ):
+        better = faster(chip, part, name)
+        quick = gemm_parts(m, n, k, dtype, better, constants, quantise=quantise).total[0]
+        assert quick <= total * (1 + 1e-12), name
+
+
+@given(case=st.sampled_from(CASES), m=sizes, n=sizes, k=depths, axis=st.sampled_from("mnk"))
+@settings(max_examples=150, deadline=None)
+def test_a_larger_call_is_never_faster(case, m, n, k, axis):
+    chip, dtype = find_chip(case[0]), case[1]
+    size = {"m": m, "n": n, "k": k}
+    larger = {**size, axis: size[axis] + 1 + size[axis] // 7}
+    small, large = (
+        gemm_parts(**s, dtype=dtype, chip=chip, constants=own(dtype, chip)).total[0]
+        for s in (size, larger)
+    )
+    assert large >= small * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("name", list_chips())
+def test_every_chip_with_the_unit_has_a_time(name):
+    chip = find_chip(name)
+    parts = gemm_parts([1, 4096], 4096, 4096, "bfloat16", chip, own("bfloat16", chip))
+    assert (parts.total > 1e-6).all()
+    assert parts.total[0] < parts.total[1]
+
+
+def test_a_chip_without_the_unit_is_an_error():
+    chip = find_chip("h200")
+    with pytest.raises(InputError, match="h200 has no fp4 matrix unit"):
+        gemm_parts(1, 4096, 4096, "nvfp4", chip, CONSTANTS)
+
+
+def test_families_have_at_most_five_constants_and_a_file_each():
+    check_families(FAMILIES)
+    for name, family in FAMILIES.items():
+        check_constants(read_constants(name), family.constants, name)
+
+
+def test_families_share_no_rows():
+    rows = [
+        {"op": "gemm", "engine": engine, "gemm_dtype": dtype}
+        for engine in ("sglang-0.5.14", "trtllm-1.3.0rc20", "vllm-0.24.0")
+        for dtype in FORMATS
+    ]
+    covered = [[f.name for f in FAMILIES.values() if f.covers(row)] for row in rows]
+    assert all(len(names) <= 1 for names in covered)
+    # Quantised GEMMs of vLLM are bound by the host.
+    assert [len(names) for names in covered] == [1, 1, 1, 1, 1, 1, 1, 0, 0]
+
+
+MEASURED = [
+    ("h200", "sglang-0.5.14", "bfloat16", 7, 6144, 7168, 23.709),
+    ("h200", "vllm-0.24.0", "bfloat16", 15, 512, 7168, 7.03),
+    ("b200", "trtllm-1.3.0rc20", "bfloat16", 769, 2048, 7168, 20.982),
+    ("b200", "vllm-0.24.0", "bfloat16", 80, 7168, 7168, 20.865),
+    ("h200", "sglang-0.5.14", "fp8_block", 192, 4096, 2048, 9.004),
+    ("h200", "trtllm-1.3.0rc20", "fp8_block", 13, 7168, 3072, 11.067),
+    ("b200", "sglang-0.5.14", "fp8_block", 8, 65536, 7168, 75.277),
+    ("b200", "trtllm-1.3.0rc20", "fp8_block", 3585, 6144, 7168, 120.947),
+    ("b200", "sglang-0.5.14", "nvfp4", 161, 4096, 4096, 8.066),
+    ("b200", "trtllm-1.3.0rc20", "nvfp4", 1536, 256, 4096, 18.975),
+]
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=lambda row: "-".join(map(str, row[:3])))
+def test_measured_rows_are_near(row):
+    chip, engine, dtype, m, n, k, microseconds = row
+    texts = {"op": "gemm", "engine": engine, "gemm_dtype": dtype}
+    (family,) = (f for f in FAMILIES.values() if f.covers(texts))
+    calls = {
+        "engine": np.array([engine]),
+        "m": np.array([m]),
+        "n": np.array([n]),
+        "k": np.array([k]),
+    }
+    spec = find_chip(chip)
+    total = family.parts(calls, spec, constants_for(family.name, spec).values).total[0]
+    assert total == pytest.approx(microseconds * 1e-6, rel=0.25)
