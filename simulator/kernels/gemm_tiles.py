@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Literal
 
+import numpy as np
+
 from hwmodels.chip import ChipSpec
+from simulator.kernels.parts import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,16 @@ class Tiling:
             sides = {(long, short), (short, long)} if self.swaps else {(long, short)}
             for (tokens, columns), split in product(sorted(sides), self.splits):
                 yield tokens, columns, split
+
+    @property
+    def table(self) -> Floats:
+        """Shapes as an array: rows are tokens, columns and splits."""
+        return _table(self)
+
+
+@cache
+def _table(tiling: Tiling) -> Floats:
+    return np.array(list(tiling.shapes()), dtype=np.float64).T
 
 
 WIDTHS = (16, 32, 64, 96, 128, 160, 192, 256)

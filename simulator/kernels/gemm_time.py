@@ -128,15 +128,10 @@ class _Gemm:
 
     def fastest(self, memory: Floats) -> _TileTimes:
         """Tile times of the shape and split that end first, call by call."""
-        shapes = np.array(list(self.kernel.tiling(self.chip).shapes()), dtype=np.float64)
-        best = np.full(self.m.shape, np.inf)
-        chosen = np.zeros(self.m.shape, dtype=np.int64)
-        for i, shape in enumerate(shapes):
-            times = self.tile_times(*shape.reshape(3, 1))
-            total = np.sqrt(times.loop**2 + memory**2) + times.join
-            chosen = np.where(total < best, i, chosen)
-            best = np.minimum(total, best)
-        return self.tile_times(*shapes[chosen].T)
+        shapes = self.kernel.tiling(self.chip).table
+        times = self.tile_times(*shapes[:, :, np.newaxis])
+        total = np.sqrt(times.loop**2 + memory**2) + times.join
+        return self.tile_times(*shapes[:, total.argmin(axis=0)])
 
     def seconds(self, weights_warm: Floats) -> dict[str, Floats]:
         """Seconds by cause, before the power limit.
