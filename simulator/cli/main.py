@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from simulator.basis.errors import V4SimError
-from simulator.cli import chips, claims, demo, models, step, verify
+from simulator.cli import calibrate, chips, claims, demo, models, step, validate, verify
 
 app = typer.Typer(
     name="v4sim",
@@ -28,6 +28,8 @@ app.add_typer(models.app, name="models")
 app.add_typer(chips.app, name="chips")
 app.command("verify")(verify.verify)
 app.command("claims")(claims.claims)
+app.command("calibrate")(calibrate.calibrate)
+app.command("validate")(validate.validate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.basis.errors import FileFormatError, unknown_name
+from simulator.basis.errors import FileFormatError, V4SimError, unknown_name
+from simulator.kernels.fit import chip_of
 from simulator.kernels.measured import TEXT, MeasuredTable
 from simulator.kernels.registry import FAMILIES, KERNEL_SECTIONS
 
@@ -26,8 +27,9 @@ class DispatchedTable:
 
 
 def dispatched(table: MeasuredTable) -> DispatchedTable:
-    """A table whose engines are known, with the family of each row."""
+    """A table whose engines and chips are known, with the family of each row."""
     check_engines(table)
+    check_chips(table)
     return DispatchedTable(table, families_of_rows(table))
 
 
@@ -62,3 +64,13 @@ def check_engines(table: MeasuredTable) -> None:
                 f"{table.path}:{line}: {unknown_name('engine family', section, KERNEL_SECTIONS)} "
                 f"(of engine {str(engine)!r})"
             )
+
+
+def check_chips(table: MeasuredTable) -> None:
+    """Every chip of a table is one that we know; the error names file and line."""
+    for chip in np.unique(table.columns["chip"]):
+        try:
+            chip_of(str(chip))
+        except V4SimError as error:
+            line = int(np.flatnonzero(table.columns["chip"] == chip)[0]) + 2
+            raise FileFormatError(f"{table.path}:{line}: {error.message}") from None

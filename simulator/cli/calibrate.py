@@ -1,0 +1,149 @@
+"""`v4sim calibrate`: fit the constants of every kernel family to tables of measured times."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simulator.basis.errors import InputError
+from simulator.cli.options import JsonFile, console, error_console, save_json
+
+if TYPE_CHECKING:
+    from simulator.kernels.constants_file import FamilyFile
+    from simulator.kernels.family import Family
+    from simulator.kernels.measured import MeasuredTable
+
+
+def calibrate(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of CSV tables, or one table.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the constants; beside the code when not given."),
+    ] = None,
+    json: JsonFile = None,
+) -> None:
+    """Fit the constants of every kernel family that the tables have rows of, and write them.
+
+    Least squares on log time with a robust loss; errors are of rows left out of the fit, in five
+    folds. All files are written at the end: an interrupted run leaves the old constants.
+
+    Example: v4sim calibrate silicon --out out/constants
+    """
+    need_scipy()
+    from simulator.kernels.constants_file import FOLDER, write_constants
+
+    contents = _fit_all(folder)
+    target = out or FOLDER
+    if out is not None:
+        _make_folder(out)
+    for content in contents:
+        write_constants(content, target)
+    console().print(f"{len(contents)} families written to {target}", soft_wrap=True)
+    save_json(json, {"families": [content.model_dump() for content in contents]})
+
+
+def need_scipy() -> None:
+    """An InputError that names the extra where scipy is not installed."""
+    if find_spec("scipy") is None:
+        raise InputError(
+            "fitting needs scipy, which comes with the extra 'calibrate': "
+            "pip install 'v4sim[calibrate]'"
+        )
+
+
+def _fit_all(folder: Path) -> list[FamilyFile]:
+    """Prints each family as soon as it is fitted; later families build on earlier constants."""
+    from simulator.kernels.calibration import FEWEST_ROWS, calibrate_family
+    from simulator.kernels.constants_file import fresh_constants
+
+    contents: list[FamilyFile] = []
+    found = _rows_by_family(folder)
+    for number, (family, rows) in enumerate(found, start=1):
+        with (
+            error_console().status(f"fitting {family.name}, {number} of {len(found)}"),
+            fresh_constants(contents),
+        ):
+            content, _ = calibrate_family(family, rows)
+        if not content.architectures:
+            _note(f"{family.name}: fewer than {FEWEST_ROWS} rows an architecture; not fitted")
+            continue
+        contents.append(content)
+        for line in _lines(family, content):
+            console().print(line, soft_wrap=True, markup=False)
+    if not contents:
+        raise InputError(f"{folder}: no kernel family covers enough of its rows to be fitted")
+    return contents
+
+
+def _rows_by_family(folder: Path) -> list[tuple[Family, MeasuredTable]]:
+    """Families with rows in the folder's tables; every table is checked before any fit."""
+    from simulator.kernels.calibration import covered_rows
+    from simulator.kernels.dispatch import dispatched
+    from simulator.kernels.registry import FAMILIES
+    from simulator.kernels.tables_in_folder import read_folder
+
+    tables = read_folder(folder)
+    measured = [dispatched(table) for table in tables.measured]
+    found = [(family, covered_rows(family, measured)) for family in FAMILIES.values()]
+    for path in tables.dram:
+        _note(f"{path.name}: a table of DRAM runs, nothing is fitted to it")
+    without = [family.name for family, rows in found if rows is None]
+    if without:
+        _note(f"no rows of {', '.join(without)}: their constants stay as they are")
+    return [(family, rows) for family, rows in found if rows is not None]
+
+
+def _note(text: str) -> None:
+    error_console().print(text, soft_wrap=True, markup=False)
+
+
+def _lines(family: Family, content: FamilyFile) -> list[str]:
+    lines = []
+    for architecture, fit in sorted(content.architectures.items()):
+        lines.append(
+            f"{content.family} on {architecture}: {fit.rows:,} rows, left out of the fit: median "
+            f"error {fit.median_error:.1%}, p90 {fit.p90_error:.1%}, bias {fit.bias:+.1%}"
+        )
+        for c in family.constants:
+            lines.append(
+                f"  {c.name:<24} {fit.constants[c.name]:>10.4g} {c.unit:<8} "
+                f"[{c.low:g} to {c.high:g}]  {c.meaning}"
+            )
+    return lines
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write to {out}: {error.strerror or error}") from error
+
+
+def constants_table() -> list[dict[str, Any]]:
+    """Every constant of every family: value, unit, meaning, bounds, by architecture."""
+    from simulator.kernels.constants_file import read_constants
+    from simulator.kernels.registry import FAMILIES
+
+    rows = []
+    for name, family in FAMILIES.items():
+        for architecture, fit in read_constants(name).architectures.items():
+            rows += [
+                {
+                    "family": name,
+                    "architecture": architecture,
+                    "constant": c.name,
+                    "value": fit.constants[c.name],
+                    "unit": c.unit,
+                    "meaning": c.meaning,
+                    "low": c.low,
+                    "high": c.high,
+                    "origin": "fitted",
+                }
+                for c in family.constants
+            ]
+    return rows

@@ -1,0 +1,165 @@
+"""`v4sim validate`: hold the predictions against tables of measured times, row by row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simulator.basis.errors import UnsupportedError
+from simulator.cli.calibrate import need_scipy
+from simulator.cli.options import JsonFile, console, error_console, save_json
+
+if TYPE_CHECKING:
+    from simulator.kernels.dispatch import DispatchedTable
+    from simulator.kernels.validation import Row, Statistics
+
+MICRO = 1e6
+
+
+def validate(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of CSV tables, or one table.")
+    ],
+    cv: Annotated[
+        bool, typer.Option("--cv", help="Five-fold cross-validation instead of stored constants.")
+    ] = False,
+    json: JsonFile = None,
+) -> None:
+    """Predict every row of every table and print how far off the predictions are.
+
+    Errors are of the measured time; coverage is the share of rows that the predicted p10 to p90
+    interval holds. On Blackwell, vLLM rows under 20 us sit on a timer ladder: an error under 1 us
+    counts as none there.
+
+    Example: v4sim validate silicon
+    """
+    from simulator.kernels.dispatch import dispatched
+    from simulator.kernels.tables_in_folder import read_folder
+    from simulator.kernels.validation import validate_tables
+
+    tables = read_folder(folder)
+    measured = [dispatched(table) for table in tables.measured]
+    if cv:
+        need_scipy()
+    with error_console().status("cross-validating" if cv else "predicting"):
+        rows = validate_tables(measured, cross=cv)
+    report: dict[str, Any] = {"cross_validated": cv, **_report(rows)}
+    report["not_covered"] = _print_not_covered(measured)
+    report["too_few"] = _print_too_few(measured) if cv else []
+    report["dram"] = [_print_dram(path) for path in tables.dram]
+    save_json(json, report)
+
+
+def _report(rows: list[Row]) -> dict[str, Any]:
+    """Prints the tables of errors and the worst rows; returns them as data."""
+    from simulator.kernels.validation import grouped, statistics_of, worst
+
+    report: dict[str, Any] = {"all": None, "groups": [], "families": [], "files": [], "worst": []}
+    if not rows:
+        return report
+    _print_header("file, operation, engine, chip")
+    keys = ("file", "op", "engine", "chip")
+    for key, group in grouped(rows, lambda r: (r.file, r.op, r.engine, r.chip)).items():
+        report["groups"].append(_print_line(keys, key, statistics_of(group)))
+    _print_header("kernel family, chip")
+    for key, group in grouped(rows, lambda r: (r.family, r.chip)).items():
+        report["families"].append(_print_line(("family", "chip"), key, statistics_of(group)))
+    _print_header("file")
+    for key, group in grouped(rows, lambda r: (r.file,)).items():
+        report["files"].append(_print_line(("file",), key, statistics_of(group)))
+    report["all"] = _print_line(("file",), ("all rows",), statistics_of(rows))
+    _say("\nTen worst rows, and what the model says their time goes to")
+    for row in worst(rows):
+        report["worst"].append(_print_worst(row))
+    return report
+
+
+def _print_header(what: str) -> None:
+    _say(f"\n{what:<76} {'rows':>6} {'median':>7} {'mean':>7} {'p90':>7} {'bias':>7} {'held':>5}")
+
+
+def _print_line(
+    names: tuple[str, ...], key: tuple[str, ...], statistics: Statistics
+) -> dict[str, Any]:
+    s = statistics
+    _say(
+        f"{', '.join(key):<76} {s.n:>6,} {s.median_abs_error:>7.1%} {s.mean_abs_error:>7.1%} "
+        f"{s.p90_abs_error:>7.1%} {s.bias_log:>+7.1%} {s.coverage:>5.0%}"
+    )
+    return {
+        **dict(zip(names, key, strict=True)),
+        "n": s.n,
+        "median_abs_error": s.median_abs_error,
+        "mean_abs_error": s.mean_abs_error,
+        "p90_abs_error": s.p90_abs_error,
+        "bias_log": s.bias_log,
+        "coverage": s.coverage,
+    }
+
+
+def _print_worst(row: Row) -> dict[str, Any]:
+    predicted, measured = row.predicted_s * MICRO, row.measured_s * MICRO
+    _say(
+        f"  {row.file}:{row.line} {row.op} {row.engine} {row.chip}: predicted {predicted:,.1f} us "
+        f"({row.low_s * MICRO:,.1f} to {row.high_s * MICRO:,.1f}), measured {measured:,.1f}, "
+        f"{predicted / measured - 1:+.0%}; mostly {row.cause} ({row.family}); {row.call}"
+    )
+    return {
+        "file": row.file,
+        "line": row.line,
+        "op": row.op,
+        "engine": row.engine,
+        "chip": row.chip,
+        "family": row.family,
+        "call": row.call,
+        "measured_us": measured,
+        "predicted_us": predicted,
+        "predicted_p10_us": row.low_s * MICRO,
+        "predicted_p90_us": row.high_s * MICRO,
+        "cause": row.cause,
+    }
+
+
+def _print_not_covered(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
+    """Prints how many rows no family covers, by kind; never none without saying so."""
+    from simulator.kernels.validation import not_covered
+
+    found: list[dict[str, Any]] = [
+        {"file": table.table.path.name, "op": op, "engine": engine, "kernel": kernel, "n": count}
+        for table in tables
+        for (op, engine, kernel), count in not_covered(table).items()
+    ]
+    if tables:
+        total = sum(kind["n"] for kind in found)
+        _say(f"\nRows that no kernel family covers: {total:,}")
+    for kind in found:
+        name = ", ".join(str(kind[k]) for k in ("file", "op", "engine", "kernel") if kind[k])
+        _say(f"  {name}: {kind['n']:,}")
+    return found
+
+
+def _print_too_few(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
+    """Prints which covered rows cross-validation leaves out, and why."""
+    from simulator.kernels.calibration import FEWEST_ROWS
+    from simulator.kernels.validation import too_few
+
+    found = [
+        {"family": family, "architecture": architecture, "n": count}
+        for (family, architecture), count in too_few(tables).items()
+    ]
+    for kind in found:
+        _say(
+            f"Left out, fewer than {FEWEST_ROWS} rows: {kind['family']} on "
+            f"{kind['architecture']}, {kind['n']}"
+        )
+    return found
+
+
+def _print_dram(path: Path) -> dict[str, Any]:
+    raise UnsupportedError(f"{path}: tables of DRAM runs cannot be run yet")
+
+
+def _say(text: str) -> None:
+    console().print(text, soft_wrap=True, markup=False)

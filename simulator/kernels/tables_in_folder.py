@@ -1,0 +1,52 @@
+"""The tables in a folder, told apart by their header: measured kernels, DRAM runs, or unknown."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.basis.errors import FileFormatError, InputError
+from simulator.kernels.measured import MeasuredTable, read_measured
+
+# Columns that only tables of DRAM runs have.
+DRAM_COLUMNS = {"sim", "config", "pattern"}
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTables:
+    """Measured tables read, and paths of DRAM tables."""
+
+    measured: tuple[MeasuredTable, ...]
+    dram: tuple[Path, ...]
+
+
+def read_folder(folder: Path) -> FolderTables:
+    """All CSV files of a folder, or one CSV file; none at all is an InputError.
+
+    A file that is neither kind of table is read as a measured one, whose error names what it lacks.
+    """
+    if folder.is_file():
+        paths = [folder]
+    elif folder.is_dir():
+        paths = sorted(folder.glob("*.csv"))
+    else:
+        raise InputError(f"{folder}: no such folder or CSV file")
+    if not paths:
+        raise InputError(
+            f"{folder}: the folder has no .csv file, expected tables of measured times"
+        )
+    dram = tuple(path for path in paths if _is_dram(path))
+    measured = tuple(read_measured(path) for path in paths if path not in dram)
+    for table in measured:
+        if not len(table):
+            raise FileFormatError(f"{table.path}:2: the table has a header and no row")
+    return FolderTables(measured, dram)
+
+
+def _is_dram(path: Path) -> bool:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return set(next(csv.reader(file), [])) >= DRAM_COLUMNS
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path}: cannot be read as CSV text ({error})") from None
