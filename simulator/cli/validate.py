@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simulator.basis.errors import UnsupportedError
 from simulator.cli.calibrate import need_scipy
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.validate_dram import validate_dram
 
 if TYPE_CHECKING:
     from simulator.kernels.dispatch import DispatchedTable
@@ -43,12 +43,12 @@ def validate(
     measured = [dispatched(table) for table in tables.measured]
     if cv:
         need_scipy()
-    with error_console().status("cross-validating" if cv else "predicting"):
-        rows = validate_tables(measured, cross=cv)
+    with error_console().status("") as status:
+        rows = validate_tables(measured, cross=cv, progress=status.update)
     report: dict[str, Any] = {"cross_validated": cv, **_report(rows)}
     report["not_covered"] = _print_not_covered(measured)
     report["too_few"] = _print_too_few(measured) if cv else []
-    report["dram"] = [_print_dram(path) for path in tables.dram]
+    report["dram"] = [validate_dram(path) for path in tables.dram]
     save_json(json, report)
 
 
@@ -155,10 +155,6 @@ def _print_too_few(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
             f"{kind['architecture']}, {kind['n']}"
         )
     return found
-
-
-def _print_dram(path: Path) -> dict[str, Any]:
-    raise UnsupportedError(f"{path}: tables of DRAM runs cannot be run yet")
 
 
 def _say(text: str) -> None:

@@ -47,6 +47,7 @@ def read_folder(folder: Path) -> FolderTables:
 def _is_dram(path: Path) -> bool:
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return set(next(csv.reader(file), [])) >= DRAM_COLUMNS
+            lines = (line for line in file if not line.startswith("#"))
+            return set(next(csv.reader(lines), [])) >= DRAM_COLUMNS
     except (OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: cannot be read as CSV text ({error})") from None

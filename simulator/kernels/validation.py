@@ -211,20 +211,22 @@ def _call(calls: MeasuredTable, index: int) -> str:
     return ", ".join(shown)
 
 
-def validate_tables(tables: Sequence[DispatchedTable], *, cross: bool) -> list[Row]:
+def validate_tables(
+    tables: Sequence[DispatchedTable], *, cross: bool, progress: Callable[[str], None]
+) -> list[Row]:
     """Predictions of all rows that some family covers, in the order of families.
 
     `cross` predicts every row with constants fitted to the other folds instead of the stored ones.
     """
     rows: list[Row] = []
-    if cross:
-        marked = [_with_origin(table) for table in tables]
-        for family in FAMILIES.values():
+    marked = [_with_origin(table) for table in tables]
+    for number, family in enumerate(FAMILIES.values(), start=1):
+        word = "cross-validating" if cross else "predicting"
+        progress(f"{word} {family.name}, {number} of {len(FAMILIES)}")
+        if cross:
             rows += cross_validated_rows(family, marked)
-        return rows
-    for table in tables:
-        for family in FAMILIES.values():
-            rows += predicted_rows(family, table)
+        else:
+            rows += [row for table in tables for row in predicted_rows(family, table)]
     return rows
 
 
