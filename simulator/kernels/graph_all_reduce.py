@@ -96,7 +96,7 @@ class PeerAllReduce(GraphAllReduce):
         if core_architecture(group.chip) == "blackwell":
             takes &= small
         own = _chosen(small, group.direct(one_shot), group.direct(two_shot))
-        if group.node.in_switch_reduction:
+        if node_of(group.chip.node).in_switch_reduction:
             vllm = np.char.startswith(np.asarray(calls["engine"], dtype=str), "vllm")
             switch = vllm & (ranks > SWITCH_MORE_THAN) & ~small & (size <= LARGEST_SWITCH)
             own = _chosen(switch, group.direct(switch_reduced, SWITCH_SHARE), own)
@@ -141,14 +141,13 @@ class _Group:
 
     def __init__(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> None:
         self.chip, self.constants = chip, constants
-        self.node = node_of(chip.node)
         self.ranks: Floats = np.asarray(calls["num_gpus"], dtype=np.float64)
         self.size = message_bytes(calls, "allreduce_dtype")
 
     def direct(self, algorithm: _Algorithm, share: float = 1.0) -> Parts:
         """A kernel of the engine that moves the bytes of an algorithm at a share of the link."""
         traffic = algorithm(self.size, self.ranks)
-        link = rank_bytes_per_s(self.node, self.ranks) * self.constants["link_share"] * share
+        link = rank_bytes_per_s(self.chip, self.ranks) * self.constants["link_share"] * share
         hops = traffic.steps * (self.ranks - 1)
         return Parts(
             {

@@ -76,14 +76,17 @@ def node_of(name: str) -> NodeSpec:
     return load_node(name)
 
 
-def rank_bytes_per_s(node: NodeSpec, ranks: Floats) -> Floats:
+def rank_bytes_per_s(chip: ChipSpec, ranks: Floats) -> Floats:
     """What a rank can send at once to the others of its group, one way.
 
-    Assumes: a group lies within one scale-up domain, and each rank has its links to itself.
+    Assumes: a group lies within one scale-up domain, and each rank has its links to itself; in a
+        mesh it uses its links to the ranks that take part, an even share of them all.
     """
+    node = node_of(chip.node)
+    links = np.full_like(ranks, chip.scale_up_bytes_per_s)
     if node.scale_up.topology == "switch":
-        return np.full_like(ranks, node.link_bytes_per_s)
-    return np.minimum(node.link_bytes_per_s, (ranks - 1) * node.peer_bytes_per_s)
+        return links
+    return links * np.minimum((ranks - 1) / (node.chip_count - 1), 1.0)
 
 
 def message_bytes(calls: Columns, dtype_column: str) -> Floats:
@@ -145,12 +148,11 @@ def ring_parts(
     constants: Mapping[str, float],
 ) -> Parts:
     """Ring collectives; `reduces` marks all-reduces, `floating` those the switch can add up."""
-    node = node_of(chip.node)
-    link = rank_bytes_per_s(node, ranks) * constants["link_share"]
+    link = rank_bytes_per_s(chip, ranks) * constants["link_share"]
     copy = constants["copy_tb_per_s"] * TERA
     gather, reduce = gathered(size, ranks), ring_reduced(size, ranks)
     transfer = np.where(reduces, reduce.seconds(link, copy), gather.seconds(link, copy))
-    if node.in_switch_reduction:
+    if node_of(chip.node).in_switch_reduction:
         in_switch = switch_reduced(size, ranks).seconds(link * SWITCH_SHARE, copy)
         able = floating & (ranks >= SWITCH_MIN_RANKS)
         transfer = np.where(able, np.minimum(transfer, in_switch), transfer)
@@ -176,7 +178,7 @@ class NcclAllToAll(Family):
         """Both protocols over the traffic of n - 1 parts."""
         ranks = np.asarray(calls["num_gpus"], dtype=np.float64)
         traffic = gathered(message_bytes(calls, "nccl_dtype"), ranks)
-        link = rank_bytes_per_s(node_of(chip.node), ranks) * constants["link_share"]
+        link = rank_bytes_per_s(chip, ranks) * constants["link_share"]
         transfer = traffic.seconds(link, constants["copy_tb_per_s"] * TERA)
         return protocol_seconds(traffic.steps, transfer, constants)
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip
-from hwmodels.node import load_node
 from simulator.kernels import graph_all_reduce, nccl
 from simulator.kernels.family import check_families
 from simulator.kernels.link_traffic import (
@@ -138,10 +137,10 @@ def test_versions_tell_the_sglang_kernels_apart():
 
 
 def test_a_mesh_gives_two_ranks_one_link():
-    node = load_node("mi300x-x8")
-    rates = rank_bytes_per_s(node, np.array([2.0, 8.0]))
-    assert rates[0] == node.peer_bytes_per_s
-    assert rates[1] == pytest.approx(min(7 * node.peer_bytes_per_s, node.link_bytes_per_s))
+    chip = find_chip("mi300x")
+    rates = rank_bytes_per_s(chip, np.array([2.0, 8.0]))
+    assert rates[0] == pytest.approx(chip.scale_up_bytes_per_s / 7)
+    assert rates[1] == pytest.approx(chip.scale_up_bytes_per_s)
 
 
 @given(
@@ -153,7 +152,7 @@ def test_a_mesh_gives_two_ranks_one_link():
 def test_laws(family, chip, elements, ranks):
     spec = find_chip(chip)
     # At the least a rank's operands or results cross its link: (n - 1) / n of the message.
-    least = 2 * elements * (ranks - 1) / ranks / load_node(spec.node).link_bytes_per_s
+    least = 2 * elements * (ranks - 1) / ranks / spec.scale_up_bytes_per_s
     calls = call_of(family, elements, ranks)
     check_laws(FAMILIES[family], calls, spec, fitted(family, spec), least)
 
