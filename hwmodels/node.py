@@ -19,16 +19,14 @@ LinkKind = Literal["NVLink4", "NVLink5", "HCCS", "UB", "InfinityFabric"]
 
 
 class ScaleUpLink(StrictModel):
-    """Links inside the node. `bandwidth` is all that one chip can send at once.
+    """Links inside the node; their bandwidth is the chip's (`scale_up` of the chip's file).
 
-    In a `mesh` every pair of chips has its own link of `peer_bandwidth`; through a `switch` a chip
-    may send its whole bandwidth to one peer.
+    In a `mesh` every pair of chips has its own link, an even share of the chip's bandwidth; through
+    a `switch` a chip may send its whole bandwidth to one peer.
     """
 
     kind: LinkKind
     topology: Literal["switch", "mesh"]
-    bandwidth: BytesPerSecond
-    peer_bandwidth: BytesPerSecond | None = None
     latency: Seconds
     in_switch_reduction: bool
 
@@ -59,13 +57,13 @@ class NodeSpec(StrictModel):
     @property
     def link_bytes_per_s(self) -> float:
         """Scale-up bandwidth of one chip, one way."""
-        return self.scale_up.bandwidth.si
+        return find_chip(self.chip).scale_up_bytes_per_s
 
     @property
     def peer_bytes_per_s(self) -> float:
         """What one chip can send to one peer: a mesh has one link a pair."""
-        peer = self.scale_up.peer_bandwidth
-        return peer.si if peer else self.link_bytes_per_s
+        links = self.chip_count - 1 if self.scale_up.topology == "mesh" else 1
+        return self.link_bytes_per_s / links
 
     @property
     def link_latency_s(self) -> float:

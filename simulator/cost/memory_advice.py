@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.cost.memory_use import workspace_bytes
 from simulator.cost.result import StepQuestion
@@ -29,10 +29,21 @@ def step_of(question: StepQuestion) -> StepShape:
 def what_would_fit(
     question: StepQuestion, config: ModelConfig, precision: Precision, capacity_bytes: int
 ) -> str:
-    """Half a sentence: the largest batch, the largest context and the fewest chips that fit."""
+    """Half a sentence: smaller experts or chunks, batch or context, or more chips that fit."""
     search = _Search(question, config, precision, capacity_bytes)
     layout = question.layout
     found = []
+    if precision.expert != config.expert_dtype == "fp4":
+        packed = _Search(question, config, replace(precision, expert="fp4"), capacity_bytes)
+        if packed.fits(layout, question.batch, question.context):
+            found.append("--expert-dtype fp4, dequantised in the kernel")
+    if question.phase == "prefill":
+        chunk = _largest(
+            lambda n: search.fits(layout, question.batch, question.context, n),
+            question.new_tokens,
+        )
+        if chunk:
+            found.append(f"chunks of --new-tokens {chunk:,}".replace(",", ""))
     batch = _largest(lambda n: search.fits(layout, n * layout.data, question.context))
     if batch:
         found.append(f"{batch * layout.data:,} requests of this context")
@@ -59,12 +70,16 @@ class _Search:
     capacity_bytes: int
     _params: dict[str, TensorType] | None = None
 
-    def fits(self, layout: ParallelLayout, batch: int, context: int) -> bool:
+    def fits(
+        self, layout: ParallelLayout, batch: int, context: int, new_tokens: int | None = None
+    ) -> bool:
         """Whether a rank of the layout holds its share of the requests."""
         weights = self._weight_bytes(layout)
         if weights > self.capacity_bytes:
             return False
-        new = 1 if self.question.phase == "decode" else min(self.question.new_tokens, context)
+        new = 1
+        if self.question.phase == "prefill":
+            new = min(new_tokens or self.question.new_tokens, context)
         step = StepShape.uniform(batch, new, context - new)
         local = step.split(layout.data)
         state = model_state(self.config, self.precision).nbytes(context) * local.batch

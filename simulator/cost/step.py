@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hwmodels.chip import ChipSpec
+from hwmodels.doubts import contradictions, guessed_facts
 from hwmodels.node import NodeSpec
 from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
@@ -74,8 +75,9 @@ def cost_step(
         tokens=step_of(question).tokens,
         memory=memory,
         peaks=chip_peaks(chip, node),
-        assumptions=_assumptions(question, graph),
-        notes=_notes(question, chip, kernels),
+        assumptions=_assumptions(question, graph)
+        + guessed_facts(chip, node if question.count > 1 else None),
+        notes=_notes(question, chip, node, kernels),
     )
 
 
@@ -173,11 +175,18 @@ def _assumptions(question: StepQuestion, graph: Graph) -> tuple[str, ...]:
     )
 
 
-def _notes(question: StepQuestion, chip: ChipSpec, kernels: Iterable[Kernel]) -> tuple[str, ...]:
+def _notes(
+    question: StepQuestion, chip: ChipSpec, node: NodeSpec | None, kernels: Iterable[Kernel]
+) -> tuple[str, ...]:
     """What the chip does otherwise than asked, and what the busiest rank stands for."""
     classes = dict.fromkeys(p.math for kernel in kernels for p in kernel.demand.products)
-    notes = [math_rate(chip, math).note for math in classes]
+    notes = [*contradictions(chip), *(math_rate(chip, math).note for math in classes)]
     data = question.layout.data
+    if node is not None and question.count > node.chip_count:
+        notes.append(
+            f"{question.count} chips take {node.nodes_for(question.count)} nodes of "
+            f"{node.chip_count}: what spans nodes runs on the {node.scale_out.kind} links"
+        )
     if question.batch % data:
         notes.append(
             f"a batch of {question.batch} does not divide over {data} data ranks: "
