@@ -65,7 +65,8 @@ def _report(rows: list[Row]) -> dict[str, Any]:
         report["groups"].append(_print_line(keys, key, statistics_of(group)))
     _print_header("kernel family, chip")
     for key, group in grouped(rows, lambda r: (r.family, r.chip)).items():
-        report["families"].append(_print_line(("family", "chip"), key, statistics_of(group)))
+        line = _print_line(("family", "chip"), key, statistics_of(group))
+        report["families"].append({**line, "constants_of": _constants_of(*key)})
     _print_header("file")
     for key, group in grouped(rows, lambda r: (r.file,)).items():
         report["files"].append(_print_line(("file",), key, statistics_of(group)))
@@ -74,6 +75,17 @@ def _report(rows: list[Row]) -> dict[str, Any]:
     for row in worst(rows):
         report["worst"].append(_print_worst(row))
     return report
+
+
+def _constants_of(family: str, chip: str) -> str:
+    """Architecture whose constants serve; says so where it is not the chip's own."""
+    from simulator.kernels.constants_file import constants_for
+    from simulator.kernels.fit import chip_of
+
+    stored = constants_for(family, chip_of(chip))
+    if not stored.calibrated:
+        _say(f"  not calibrated on {chip}: constants of {stored.architecture}, wider interval")
+    return stored.architecture
 
 
 def _print_header(what: str) -> None:

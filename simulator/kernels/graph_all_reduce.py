@@ -43,6 +43,8 @@ ONE_SHOT_FOUR, ONE_SHOT_EIGHT = 512 * KIB, 256 * KIB
 LARGEST_PEER = 8 * MIB
 # vLLM adds up in the switch for groups of more than four, up to its symmetric buffers' size.
 SWITCH_MORE_THAN, LARGEST_SWITCH = 4, 64 * MIB
+# Older TensorRT-LLM (and SGLang before 0.6, which calls it) uses two-shot from this size on Hopper.
+TENSORRT_WITHOUT_TWO_SHOT, TENSORRT_TWO_SHOT = (1, 3), 128 * KIB
 # First SGLang version with its own one-kernel all-reduce, no copy to a registered buffer before.
 SGLANG_OWN_KERNEL = (0, 5, 11)
 
@@ -127,9 +129,29 @@ class SglangAllReduce(GraphAllReduce):
 
 
 class TensorRtAllReduce(GraphAllReduce):
-    """TensorRT-LLM: one-shot, or NCCL where that is faster."""
+    """TensorRT-LLM: one-shot, or NCCL where that is faster; before 1.3 two-shot in between.
+
+    Its one-shot kernel writes to all peers and waits for data, not flags, so that a peer adds next
+    to nothing; its two-shot kernel has one barrier between its exchanges, of NCCL's hop a peer.
+    """
 
     name: ClassVar[str] = "graph_all_reduce_trtllm"
+
+    def own(self, group: _Group, calls: Columns) -> tuple[Parts, np.ndarray]:
+        """One-shot, or two-shot where an older version on Hopper uses it.
+
+        Assumes: the engine's tuning takes the faster of its kernel and NCCL.
+        """
+        older = {
+            str(engine): _version({"engine": str(engine)}) < TENSORRT_WITHOUT_TWO_SHOT
+            for engine in np.unique(calls["engine"])
+        }
+        own = group.direct(one_shot)
+        if core_architecture(group.chip) == "hopper":
+            large = (group.ranks > 2) & (group.size >= TENSORRT_TWO_SHOT)
+            two = large & np.array([older[str(engine)] for engine in calls["engine"]])
+            own = _chosen(two, group.direct(two_shot, hop_us=group.nccl_hop_us / 2), own)
+        return own, own.total <= group.nccl().total
 
     def covers(self, row: Mapping[str, str]) -> bool:
         """Rows of TensorRT-LLM's kernel, whichever engine calls it."""
@@ -144,15 +166,22 @@ class _Group:
         self.ranks: Floats = np.asarray(calls["num_gpus"], dtype=np.float64)
         self.size = message_bytes(calls, "allreduce_dtype")
 
-    def direct(self, algorithm: _Algorithm, share: float = 1.0) -> Parts:
+    @property
+    def nccl_hop_us(self) -> float:
+        """NCCL's step from rank to rank on this chip."""
+        return constants_for(NcclRing.name, self.chip).values["hop_us"]
+
+    def direct(
+        self, algorithm: _Algorithm, share: float = 1.0, hop_us: float | None = None
+    ) -> Parts:
         """A kernel of the engine that moves the bytes of an algorithm at a share of the link."""
+        hop = self.constants["hop_us"] if hop_us is None else hop_us
         traffic = algorithm(self.size, self.ranks)
         link = rank_bytes_per_s(self.chip, self.ranks) * self.constants["link_share"] * share
-        hops = traffic.steps * (self.ranks - 1)
         return Parts(
             {
                 "launch": traffic.steps * self.constants["start_us"] * MICRO,
-                "serial": hops * self.constants["hop_us"] * MICRO,
+                "serial": traffic.steps * (self.ranks - 1) * hop * MICRO,
                 "communication": traffic.seconds(link, self.constants["copy_tb_per_s"] * TERA),
             }
         )

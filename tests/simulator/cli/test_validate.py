@@ -124,6 +124,14 @@ def test_an_error_below_a_microsecond_is_none_on_the_timer_ladder(capsys, tmp_pa
     assert all(error > 0.01 for error in times.values())
 
 
+def test_a_chip_without_calibration_says_so(capsys, tmp_path):
+    table(tmp_path, row("mi300x", factor=2), row("h100"))
+    data, text = validated(capsys, tmp_path)
+    assert "not calibrated on mi300x: constants of hopper" in text
+    assert "not calibrated on h100" not in text
+    assert [family["constants_of"] for family in data["families"]] == ["hopper", "hopper"]
+
+
 def test_one_file_may_be_given(capsys, tmp_path):
     path = table(tmp_path, row())
     code, text, _ = run(capsys, "validate", path)
