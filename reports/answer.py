@@ -90,7 +90,9 @@ def proof_sentence(proof: ProofLine | None) -> str:
         return "Not checked: the golden file was not run for this report."
     verdict = "reproduces" if proof.holds else "DOES NOT reproduce"
     return (
-        f"The executed graph {verdict} {proof.golden_name}: largest difference "
-        f"{proof.largest_difference:.3g}, tolerance {proof.tolerance:.3g}, "
-        f"{count_text(proof.checks, 'check')}."
+        f"The graph, executed in float64, {verdict} the public implementation on "
+        f"{proof.golden_name} (a small model of {proof.layers} layers of every kind): logits differ "
+        f"by at most {proof.logits_difference:.2g} (allowed {proof.logits_tolerance:.0e}), stored "
+        f"activations by {proof.activations_difference:.2g} of their scale (allowed "
+        f"{proof.activations_tolerance:.0e}); {count_text(proof.checks, 'check')}."
     )

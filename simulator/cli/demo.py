@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simulator.cli.options import JsonFile, console, error_console, save_json, write_files
+from simulator.cli.options import (
+    JsonFile,
+    console,
+    error_console,
+    save_json,
+    say_files,
+    write_files,
+)
 
 if TYPE_CHECKING:
     from simulator.cost.result import ProofLine
@@ -39,24 +46,36 @@ def demo(
         asked = ask(model=MODEL, chip=CHIP, count=COUNT, phase=phase, batch=batch, context=context)
         with error_console().status(f"costing the {phase} step"):
             result = cost_step(asked.question, asked.config, asked.chip, asked.node)
-        print_step(console(), result, proof=proof if phase == STEPS[0][0] else None)
-        console().print()
         results.append((phase.capitalize(), result))
     with error_console().status("writing the report"):
-        write_files(out, results, proof)
+        files = write_files(out, results, proof)
     save_json(json, {title.lower(): step_to_json(result) for title, result in results})
+    for title, result in results:
+        print_step(console(), result, proof=proof if title == results[0][0] else None)
+        console().print()
+    say_files(files)
 
 
 def _prove() -> ProofLine:
     from simulator.cost.result import ProofLine
-    from simulator.evaluate.verify import LOGITS_TOLERANCE, shipped_golden_file, verify_file
+    from simulator.evaluate.golden_file import GoldenFile
+    from simulator.evaluate.verify import (
+        ACTIVATION_TOLERANCE,
+        LOGITS_TOLERANCE,
+        shipped_golden_file,
+        verify_file,
+    )
 
     path = shipped_golden_file()
     checks = list(verify_file(path))
     logits = [check.difference for check in checks if check.quantity == "logits"]
+    activations = [check.difference for check in checks if check.quantity != "logits"]
     return ProofLine(
         golden_name=path.name,
-        largest_difference=max(logits),
-        tolerance=LOGITS_TOLERANCE,
+        layers=GoldenFile.load(path).config["num_hidden_layers"],
+        logits_difference=max(logits),
+        logits_tolerance=LOGITS_TOLERANCE,
+        activations_difference=max(activations),
+        activations_tolerance=ACTIVATION_TOLERANCE,
         checks=len(checks),
     )

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reports.bundle import ReportFiles
     from simulator.cost.result import ProofLine, StepResult
 
 JsonFile = Annotated[
@@ -22,28 +23,33 @@ JsonFile = Annotated[
 
 
 @cache
-def console() -> Console:
-    """Standard output."""
+def console(stderr: bool = False) -> Console:
+    """Standard output; a reader that has gone is an error of ours to handle, not rich's."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole(stderr=stderr, highlight=False)
 
 
-@cache
 def error_console() -> Console:
     """Standard error: progress and notes, so that output can be piped."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
+    return console(stderr=True)
 
 
 def write_files(
     out: Path, steps: Sequence[tuple[str, StepResult]], proof: ProofLine | None = None
-) -> None:
-    """Write the report with its tables and timeline, and say where they are."""
+) -> ReportFiles:
+    """Write the report with its tables and timeline; before anything is printed."""
     from reports.bundle import write_report
 
-    files = write_report(out, steps, proof=proof, command=command_line())
+    return write_report(out, steps, proof=proof, command=command_line())
+
+
+def say_files(files: ReportFiles) -> None:
+    """Say where the files are."""
     for path in files.linked.values():
         console().print(f"wrote {path}", soft_wrap=True)
     console().print(f"Open the report in a browser: {files.page.resolve()}", soft_wrap=True)

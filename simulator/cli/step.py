@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simulator.cli.options import JsonFile, console, save_json, write_files
+from simulator.cli.options import JsonFile, console, save_json, say_files, write_files
 
 
 def step(
@@ -65,11 +65,13 @@ def step(
         expert_dtype=expert_dtype,
     )
     result = cost_step(asked.question, asked.config, asked.chip, asked.node)
-    print_step(console(), result)
+    files = None
     if out is not None:
-        title = asked.question.phase.capitalize()
-        write_files(out, [(title, result)])
+        files = write_files(out, [(asked.question.phase.capitalize(), result)])
     if json is not None:
         from reports.step_json import step_to_json
 
         save_json(json, step_to_json(result))
+    print_step(console(), result)
+    if files is not None:
+        say_files(files)

@@ -114,7 +114,11 @@ class ChipPeaks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """One costed step."""
+    """One costed step.
+
+    `abouts` say in a few words what the kernels do, by name. `stored_expert_dtype` is that of the
+    checkpoint, which the question's may differ from; empty where it is not known.
+    """
 
     question: StepQuestion
     kernels: tuple[KernelRecord, ...]
@@ -124,6 +128,8 @@ class StepResult:
     peaks: ChipPeaks
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    abouts: Mapping[str, str] = field(default_factory=dict)
+    stored_expert_dtype: str = ""
 
     @property
     def seconds(self) -> float:
@@ -133,14 +139,24 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofLine:
-    """Outcome of running the shipped golden file: which, its largest difference, the tolerance."""
+    """Outcome of running the shipped golden file through both executions.
+
+    Logits compare absolutely, stored activations relative to the largest of each; `layers` is the
+    depth of the golden file's small model.
+    """
 
     golden_name: str
-    largest_difference: float
-    tolerance: float
+    layers: int
+    logits_difference: float
+    logits_tolerance: float
+    activations_difference: float
+    activations_tolerance: float
     checks: int
 
     @property
     def holds(self) -> bool:
         """Whether every difference is within its tolerance."""
-        return self.largest_difference <= self.tolerance
+        return (
+            self.logits_difference <= self.logits_tolerance
+            and self.activations_difference <= self.activations_tolerance
+        )

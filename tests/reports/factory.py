@@ -251,6 +251,12 @@ def make_memory(**changes: int) -> MemoryUse:
 def make_proof(**changes: Any) -> ProofLine:
     """A golden file that holds."""
     proof = ProofLine(
-        golden_name="golden_tiny.npz", largest_difference=2.384e-7, tolerance=1e-5, checks=412
+        golden_name="golden_tiny.npz",
+        layers=5,
+        logits_difference=2.384e-7,
+        logits_tolerance=1e-5,
+        activations_difference=3e-8,
+        activations_tolerance=1e-6,
+        checks=412,
     )
     return replace(proof, **changes)

@@ -156,7 +156,7 @@ def test_names_cannot_break_out() -> None:
 
 def test_broken_proofs_and_full_memories_alarm() -> None:
     result = replace(STEPS[0][1], memory=make_memory(capacity_bytes=40_000_000_000))
-    html = page_html("r.html", [("Decode", result)], proof=make_proof(largest_difference=1.0))
+    html = page_html("r.html", [("Decode", result)], proof=make_proof(logits_difference=1.0))
     assert 'class="proof broken"' in html
     over = result.memory.used_bytes - 40_000_000_000
     assert f"({over:,} B)" in html

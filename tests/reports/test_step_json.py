@@ -81,8 +81,11 @@ def test_memory_says_what_is_free() -> None:
 def test_proof() -> None:
     assert proof_json(make_proof()) == {
         "golden_name": "golden_tiny.npz",
-        "largest_difference": 2.384e-7,
-        "tolerance": 1e-5,
+        "layers": 5,
+        "logits_difference": 2.384e-7,
+        "logits_tolerance": 1e-5,
+        "activations_difference": 3e-8,
+        "activations_tolerance": 1e-6,
         "checks": 412,
         "holds": True,
     }

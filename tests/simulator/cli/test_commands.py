@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -227,3 +229,30 @@ def test_an_output_directory_that_is_a_file_is_refused(capsys, tmp_path):
     blocker.write_text("x")
     assert "file" in refused(capsys, *STEP, "--out", blocker)
     assert shutil.which("v4sim") is None or blocker.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["models"], "'v4sim models' needs a command: list or show"),
+        (["bogus"], "No such command 'bogus'; known are demo, step"),
+        (["stp"], "Did you mean 'step'?"),
+    ],
+)
+def test_a_missing_or_unknown_command_names_the_known(capsys, arguments, words):
+    assert words in refused(capsys, *arguments)
+
+
+def test_nothing_given_shows_the_help(capsys):
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert "Commands:" in out
+    assert run(capsys, "--version")[1].startswith("v4sim ")
+
+
+def test_files_are_written_although_the_reader_has_gone(tmp_path):
+    path = tmp_path / "step.json"
+    script = f"{sys.executable} -m simulator.cli.main {' '.join(STEP)} --json {path} | head -1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert json.loads(path.read_text())["question"]["chips"] == 8
