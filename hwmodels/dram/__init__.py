@@ -1,0 +1,1 @@
+"""DRAM at burst level: timing presets, address mapping, controller, sources and results."""

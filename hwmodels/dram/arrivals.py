@@ -1,0 +1,241 @@
+"""From chunks to queue entries: cutting chunks, the channels' FIFOs, acceptance, returned data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwmodels.dram.compiled import inlined
+from hwmodels.dram.waiting import append, take_slot
+from hwmodels.dram.words import (
+    B_ACT_AT,
+    B_LISTS,
+    B_PRE_AT,
+    B_READ_AT,
+    B_ROW,
+    B_WAITING,
+    BANK_WORDS,
+    C_COLUMN_AT,
+    C_FIFO_HEAD,
+    C_FIFO_TAIL,
+    C_READS,
+    C_RETURN_HEAD,
+    C_RETURN_TAIL,
+    C_ROW_AT,
+    C_SEQUENCE,
+    DIGIT_BANK,
+    DIGIT_GROUP,
+    DIGIT_PC,
+    DIGIT_SID,
+    F_BURST,
+    F_CHUNK,
+    F_COUNT,
+    F_NEXT,
+    K_ACT_READ,
+    K_HIT_READ,
+    K_PRE_READ,
+    L_BANK,
+    L_PC,
+    L_RETURN,
+    L_WORDS,
+    LIST_MISS,
+    LIST_WRITE,
+    O_BANKS,
+    O_BANKS_A_PC,
+    O_BURSTS_A_BLOCK,
+    O_CHANNELS,
+    O_GROUPS,
+    O_HASHED,
+    O_QUEUE,
+    P_HIT_READ,
+    P_PENDING,
+    P_PENDING_FROM,
+    PC_WORDS,
+    RETURN_WORDS,
+    RETURNS,
+    S_ARRIVED,
+    S_BANK,
+    S_CHUNK,
+    S_ROW,
+    S_SEQUENCE,
+    S_WRITE,
+    X_BURSTS,
+    X_DONE,
+    X_DONE_BYTES,
+    X_FREE_RUN,
+    X_FROM,
+    X_FROM_BURSTS,
+    X_FROM_BYTES,
+    X_IN_FLIGHT,
+    X_LAST,
+    X_WARM_UP,
+)
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
+_BURST_SHIFT = 5  # 32-byte bursts
+ACCEPTED_A_TICK = 4
+
+
+@inlined
+def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left, tick):  # type: ignore[no-untyped-def]
+    """Cut a chunk into bursts, and queue its runs at the channels that hold them."""
+    burst = start >> _BURST_SHIFT
+    last = (start + size - 1) >> _BURST_SHIFT
+    left[chunk] = last - burst + 1
+    block_bursts = parameters[O_BURSTS_A_BLOCK]
+    channels = parameters[O_CHANNELS]
+    while burst <= last:
+        block = burst // block_bursts
+        offset = burst - block * block_bursts
+        count = min(block_bursts - offset, last - burst + 1)
+        row = block // channels
+        number = block - row * channels
+        if parameters[O_HASHED]:
+            key = (np.uint64(row) ^ (np.uint64(row) >> np.uint64(7))) * _MULTIPLIER
+            number ^= np.int64((key >> np.uint64(40)) % np.uint64(channels))
+        run = totals[X_FREE_RUN]
+        totals[X_FREE_RUN] = runs[run, F_NEXT]
+        runs[run, F_CHUNK] = chunk
+        runs[run, F_BURST] = row * block_bursts + offset
+        runs[run, F_COUNT] = count
+        runs[run, F_NEXT] = -1
+        channel = number * parameters[L_WORDS]
+        if memory[channel + C_FIFO_HEAD] < 0:
+            memory[channel + C_FIFO_HEAD] = run
+        else:
+            runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
+        memory[channel + C_FIFO_TAIL] = run
+        wake[number] = tick
+        burst += count
+
+
+@inlined
+def finish_burst(totals, left, finished, sizes, chunk, tick):  # type: ignore[no-untyped-def]
+    """Count a burst; with the last one of its chunk, the chunk."""
+    totals[X_BURSTS] += 1
+    left[chunk] -= 1
+    if left[chunk] == 0:
+        finished[chunk] = tick
+        totals[X_IN_FLIGHT] -= 1
+        totals[X_DONE] += 1
+        totals[X_DONE_BYTES] += sizes[chunk]
+        totals[X_LAST] = tick
+        if totals[X_DONE] == totals[X_WARM_UP]:
+            totals[X_FROM] = tick
+            totals[X_FROM_BYTES] = totals[X_DONE_BYTES]
+            totals[X_FROM_BURSTS] = -1  # taken at the end of the tick, all channels counted
+
+
+@inlined
+def accept(  # type: ignore[no-untyped-def]
+    memory, parameters, digits, runs, totals, channel, writes, sizes, left, finished, tick
+):
+    """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head."""
+    for _ in range(ACCEPTED_A_TICK):
+        run = memory[channel + C_FIFO_HEAD]
+        if run < 0:
+            return
+        chunk = runs[run, F_CHUNK]
+        write = writes[chunk]
+        if memory[channel + C_READS + write] >= parameters[O_QUEUE]:
+            return
+        memory[channel + C_READS + write] += 1
+        burst = runs[run, F_BURST]
+        runs[run, F_BURST] = burst + 1
+        runs[run, F_COUNT] -= 1
+        if runs[run, F_COUNT] == 0:
+            memory[channel + C_FIFO_HEAD] = runs[run, F_NEXT]
+            runs[run, F_NEXT] = totals[X_FREE_RUN]
+            totals[X_FREE_RUN] = run
+        _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick)
+        if write:  # posted
+            finish_burst(totals, left, finished, sizes, chunk, tick)
+
+
+@inlined
+def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick):  # type: ignore[no-untyped-def]
+    pc = 0
+    group = 0
+    bank = 0
+    sid = 0
+    for i in range(digits.shape[0]):
+        kind = digits[i, 1]
+        if digits[i, 2] >= 0:  # a power of two: shift, as a division costs as much as a scan
+            digit = burst & (digits[i, 0] - 1)
+            burst >>= digits[i, 2]
+        else:
+            rest = burst // digits[i, 0]
+            digit = burst - rest * digits[i, 0]
+            burst = rest
+        if kind == DIGIT_PC:
+            pc = digit
+        elif kind == DIGIT_GROUP:
+            group = digit
+        elif kind == DIGIT_BANK:
+            bank = digit
+        elif kind == DIGIT_SID:
+            sid = digit
+    row = burst
+    key = np.uint64(row) * _MULTIPLIER
+    groups = parameters[O_GROUPS]
+    banks = parameters[O_BANKS]
+    group = _fold(group, np.int64(key >> np.uint64(33)), groups)
+    bank = _fold(bank, np.int64(key >> np.uint64(45)), banks)
+    local = (sid * groups + group) * banks + bank
+    entry = take_slot(memory, channel)
+    memory[entry + S_BANK] = local
+    memory[entry + S_ROW] = row
+    memory[entry + S_ARRIVED] = tick
+    memory[entry + S_SEQUENCE] = memory[channel + C_SEQUENCE]
+    memory[channel + C_SEQUENCE] += 1
+    memory[entry + S_CHUNK] = chunk
+    memory[entry + S_WRITE] = write
+    _join(memory, parameters, channel, pc, local, entry, row, write, tick)
+
+
+@inlined
+def _fold(digit, key, size):  # type: ignore[no-untyped-def]
+    """XOR a digit with a hash, both below `size`."""
+    if size & (size - 1) == 0:
+        return (digit ^ key) & (size - 1)
+    return (digit ^ (key % size)) % size
+
+
+@inlined
+def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick):  # type: ignore[no-untyped-def]
+    """Put an entry into its bank's list, and lower the bounds that it may beat."""
+    pc = channel + parameters[L_PC] + pc_number * PC_WORDS
+    at_bank = parameters[L_BANK] + (pc_number * parameters[O_BANKS_A_PC] + local) * BANK_WORDS
+    bank = channel + at_bank
+    memory[bank + B_WAITING] += 1
+    if memory[pc + P_PENDING] == 0:
+        memory[pc + P_PENDING_FROM] = tick
+    memory[pc + P_PENDING] += 1
+    miss = 0 if memory[bank + B_ROW] == row else 1
+    at = bank + B_LISTS + miss * LIST_MISS + write * LIST_WRITE
+    if memory[at] < 0:
+        memory[pc + P_HIT_READ + 2 * write + miss] |= np.int64(1) << local
+        if miss == 0:
+            bound = pc + K_HIT_READ + write
+            memory[bound] = min(memory[bound], memory[bank + B_READ_AT + write])
+            memory[channel + C_COLUMN_AT] = min(memory[channel + C_COLUMN_AT], memory[bound])
+        else:
+            if memory[bank + B_ROW] < 0:
+                bound = pc + K_ACT_READ + write
+                memory[bound] = min(memory[bound], memory[bank + B_ACT_AT])
+            else:
+                bound = pc + K_PRE_READ + write
+                memory[bound] = min(memory[bound], memory[bank + B_PRE_AT])
+            memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], memory[bound])
+    append(memory, at, entry)
+
+
+@inlined
+def return_data(memory, parameters, totals, channel, left, finished, sizes, tick):  # type: ignore[no-untyped-def]
+    """Hand over the reads whose data have arrived."""
+    ring = channel + parameters[L_RETURN]
+    while memory[channel + C_RETURN_HEAD] != memory[channel + C_RETURN_TAIL]:
+        at = ring + (memory[channel + C_RETURN_HEAD] & (RETURNS - 1)) * RETURN_WORDS
+        if memory[at] > tick:
+            return
+        memory[channel + C_RETURN_HEAD] += 1
+        finish_burst(totals, left, finished, sizes, memory[at + 1], tick)

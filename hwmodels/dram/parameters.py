@@ -1,0 +1,223 @@
+"""From a preset to what the controller reads: constraints in ticks, sizes, layout of its memory.
+
+A constraint runs from the end of one command to the end of the next, so the ticks from start to
+start are constraint + length of the first - length of the second.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hwmodels.dram import words as w
+from hwmodels.dram.preset import DramPreset, clocks
+from simulator.basis.errors import InputError, UnsupportedError
+from simulator.basis.sourced import Sourced
+
+Refresh = Literal["none", "all-bank", "per-bank"]
+REFRESHES: tuple[Refresh, ...] = ("none", "all-bank", "per-bank")
+MAX_POSTPONED = 8
+
+
+@dataclass(frozen=True)
+class ControllerSpec:
+    """Queues and policies of a controller, one a channel.
+
+    Assumes: a queue of 64 reads and one of 64 writes a channel, as the reference runs have it; what
+    shipped GPUs hold is not published.
+    """
+
+    queue_entries: int = 64
+    drain_above: float = 0.8
+    drain_below: float = 0.2
+    refresh: Refresh = "per-bank"
+
+    def __post_init__(self) -> None:
+        if self.queue_entries < 1:
+            raise InputError(f"queue_entries is {self.queue_entries}, expected at least 1")
+        if not 0 < self.drain_below <= self.drain_above < 1:
+            raise InputError(
+                f"write drain between {self.drain_below} and {self.drain_above}, expected "
+                "0 < drain_below <= drain_above < 1"
+            )
+        if self.refresh not in REFRESHES:
+            raise InputError(f"unknown refresh {self.refresh!r}: known are {', '.join(REFRESHES)}")
+
+
+def tick_table(preset: DramPreset, spec: ControllerSpec) -> dict[int, int]:
+    """Constraints in ticks, by the names of `words`."""
+    timing = preset.timing
+    a_clock = preset.command_ticks.a_clock.whole
+    act = preset.command_ticks.activate.whole
+    column = preset.command_ticks.column.whole
+    pre = preset.command_ticks.precharge.whole
+
+    def ticks(count: int | Sourced | None, first: int = 0, second: int = 0) -> int:
+        number = 0 if count is None else count if isinstance(count, int) else clocks(count)
+        return number * a_clock + first - second
+
+    written = clocks(timing.CWL) + clocks(timing.BL)
+    table = {
+        w.T_RCDRD: ticks(timing.RCDRD, act, column),
+        w.T_RCDWR: ticks(timing.RCDWR, act, column),
+        w.T_RAS: ticks(timing.RAS, act, pre),
+        w.T_RC: ticks(timing.RC),
+        w.T_RP: ticks(timing.RP, pre, act),
+        w.T_RP_REF: ticks(timing.RP),
+        w.T_RTP: ticks(timing.RTP, column, pre),
+        w.T_WTP: ticks(written + clocks(timing.WR), column, pre),
+        w.T_CCDS: ticks(timing.CCDS),
+        w.T_CCDL: ticks(timing.CCDL),
+        w.T_CCDR: ticks(timing.CCDR or timing.CCDS),
+        w.T_RRDS: ticks(timing.RRDS),
+        w.T_RRDL: ticks(timing.RRDL),
+        w.T_FAW: ticks(timing.FAW),
+        w.T_WTRS: ticks(written + clocks(timing.WTRS)),
+        w.T_WTRL: ticks(written + clocks(timing.WTRL)),
+        w.T_RTW: ticks(timing.read_to_write),
+        w.T_PPD: ticks(timing.PPD),
+        w.T_LATENCY: ticks(clocks(timing.CL) + clocks(timing.BL)),
+        w.T_BURST: ticks(timing.BL),
+        w.T_REFI: w.FAR,
+        w.T_RFC: ticks(timing.RFC, pre, act),
+        w.T_ACT_REF_PB: ticks(timing.RRDS, act, pre),
+        w.T_ODD: 1 if a_clock == 2 else 0,
+        w.T_ACT_BUS: act,
+        w.T_COLUMN_BUS: column,
+        w.T_PRE_BUS: pre,
+    }
+    if spec.refresh == "all-bank":
+        table[w.T_REFI] = ticks(timing.REFI)
+    if spec.refresh == "per-bank":
+        _check_per_bank(preset)
+        table[w.T_REFI_PB] = ticks(timing.REFIpb)
+        table[w.T_RFC_PB] = ticks(timing.RFCpb, pre, act)
+        table[w.T_RREFD] = ticks(timing.RREFD)
+        table[w.T_RREFD_ACT] = ticks(timing.RREFD, pre, act)
+    return table
+
+
+def _check_per_bank(preset: DramPreset) -> None:
+    missing = [
+        name for name in ("RFCpb", "REFIpb", "RREFD") if getattr(preset.timing, name) is None
+    ]
+    if missing:
+        raise UnsupportedError(
+            f"preset {preset.name!r} has no timing {', '.join(missing)} for per-bank refresh; "
+            "give it or take refresh 'all-bank'"
+        )
+
+
+def controller_parameters(
+    preset: DramPreset, spec: ControllerSpec, channels: int, interleave_bytes: int, hashed: bool
+) -> np.ndarray:
+    """Everything that the compiled loop needs to know beside the traffic."""
+    organisation = preset.organisation
+    burst = organisation.burst.whole
+    if burst != 32:
+        raise UnsupportedError(f"preset {preset.name!r} has bursts of {burst} bytes, expected 32")
+    if channels < 1:
+        raise InputError(f"channels is {channels}, expected at least 1")
+    if interleave_bytes < burst or interleave_bytes % burst:
+        raise InputError(
+            f"the channel interleave is {interleave_bytes} bytes, expected a multiple of the burst "
+            f"of {burst} bytes"
+        )
+    if hashed and channels & (channels - 1):
+        raise UnsupportedError(
+            f"{channels} channels with a hashed interleave, expected a power of two"
+        )
+    table = tick_table(preset, spec)
+    table |= {
+        w.O_CHANNELS: channels,
+        w.O_PCS: organisation.pseudo_channels.whole,
+        w.O_SIDS: organisation.stack_ids.whole,
+        w.O_GROUPS: organisation.bank_groups.whole,
+        w.O_BANKS: organisation.banks_a_group.whole,
+        w.O_BANKS_A_PC: organisation.banks_a_pc,
+        w.O_BURSTS_A_BLOCK: interleave_bytes // burst,
+        w.O_HASHED: int(hashed),
+        w.O_QUEUE: spec.queue_entries,
+        w.O_DRAIN_ABOVE: math.floor(spec.drain_above * spec.queue_entries),
+        w.O_DRAIN_BELOW: math.ceil(spec.drain_below * spec.queue_entries),
+        w.O_REFRESH: REFRESHES.index(spec.refresh),
+        w.O_POSTPONE: MAX_POSTPONED,
+    }
+    parameters = np.zeros(w.PARAMETERS, dtype=np.int64)
+    for word, value in {**table, **_layout(table)}.items():
+        parameters[word] = value
+    return parameters
+
+
+def _layout(table: dict[int, int]) -> dict[int, int]:
+    """Where the parts of a channel's block begin."""
+    pcs, sids = table[w.O_PCS], table[w.O_SIDS]
+    banks = pcs * table[w.O_BANKS_A_PC]
+    slots = 2 * table[w.O_QUEUE] + banks
+    pc_at = w.HEADER_WORDS
+    sid_at = pc_at + pcs * w.PC_WORDS
+    group_at = sid_at + pcs * sids
+    bank_at = group_at + pcs * sids * table[w.O_GROUPS] * w.GROUP_WORDS
+    slot_at = bank_at + banks * w.BANK_WORDS
+    return_at = slot_at + slots * w.SLOT_WORDS
+    return {
+        w.L_PC: pc_at,
+        w.L_SID: sid_at,
+        w.L_GROUP: group_at,
+        w.L_BANK: bank_at,
+        w.L_SLOT: slot_at,
+        w.L_RETURN: return_at,
+        w.L_WORDS: return_at + w.RETURNS * w.RETURN_WORDS,
+    }
+
+
+def controller_memory(parameters: np.ndarray) -> np.ndarray:
+    """Memory of all channels at rest: banks closed, queues empty, refreshes not yet due."""
+    words = int(parameters[w.L_WORDS])
+    block = np.zeros(words, dtype=np.int64)
+    block[[w.C_FIFO_HEAD, w.C_FIFO_TAIL]] = -1
+    block[[w.C_COLUMN_AT, w.C_ROW_AT]] = w.FAR
+    per_bank = parameters[w.O_REFRESH] == w.REFRESH_PER_BANK
+    block[w.C_REF_DUE] = parameters[w.T_REFI_PB if per_bank else w.T_REFI]
+    for number in range(int(parameters[w.O_PCS])):
+        pc = int(parameters[w.L_PC]) + number * w.PC_WORDS
+        block[pc + w.P_FAW : pc + w.P_FAW + 4] = -w.FAR
+        block[pc + w.K_HIT_READ : pc + w.K_PRE_WRITE + 1] = w.FAR
+        block[pc + w.P_PB_BANK] = -1
+        # The pseudo-channels take turns, so that their refreshes do not fall together.
+        turn = parameters[w.T_REFI_PB] * (number + 1) // parameters[w.O_PCS]
+        block[pc + w.P_PB_DUE] = turn if per_bank else w.FAR
+        block[w.C_REF_DUE] = min(block[w.C_REF_DUE], block[pc + w.P_PB_DUE])
+    banks = int(parameters[w.O_PCS] * parameters[w.O_BANKS_A_PC])
+    view = block[int(parameters[w.L_BANK]) : int(parameters[w.L_SLOT])]
+    view = view.reshape(banks, w.BANK_WORDS)
+    view[:, [w.B_ROW, w.B_ACTIVE]] = -1
+    view[:, w.B_LISTS : w.B_LISTS + 8] = -1
+    view[:, [w.B_OPENED, w.B_CLOSED]] = -w.FAR
+    memory = np.tile(block, int(parameters[w.O_CHANNELS]))
+    for channel in range(0, len(memory), words):
+        _chain_slots(memory, channel, parameters)
+        _link_banks(memory, channel, parameters)
+    return memory
+
+
+def _link_banks(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
+    """Tell every bank where its bank group and its stack id keep their constraints."""
+    number = np.arange(int(parameters[w.O_PCS] * parameters[w.O_BANKS_A_PC]))
+    banks = channel + int(parameters[w.L_BANK]) + number * w.BANK_WORDS
+    groups = number // int(parameters[w.O_BANKS])
+    sids = groups // int(parameters[w.O_GROUPS])
+    memory[banks + w.B_GROUP] = channel + int(parameters[w.L_GROUP]) + groups * w.GROUP_WORDS
+    memory[banks + w.B_SID] = channel + int(parameters[w.L_SID]) + sids
+
+
+def _chain_slots(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
+    """Queue entries name each other by their place in the whole memory; all are free."""
+    first = channel + int(parameters[w.L_SLOT])
+    last = channel + int(parameters[w.L_RETURN])
+    entries = np.arange(first, last, w.SLOT_WORDS)
+    memory[channel + w.C_FREE_SLOT] = first
+    memory[entries + w.S_NEXT] = np.append(entries[1:], -1)

@@ -1,0 +1,85 @@
+"""Where the compiled controller keeps what: names of the words of its flat integer memory.
+
+One int64 array holds all channels, a block each: a header, then pseudo-channels, stack ids, bank
+groups, banks, queue entries and reads on their way back. A flat block is what numba passes on
+cheaply and what stays in the processor's cache.
+"""
+
+from __future__ import annotations
+
+FAR = 1 << 60  # a tick that never comes
+
+# Parameters: timings in ticks (already with the difference of the lengths of the two commands) ...
+(
+    T_RCDRD, T_RCDWR, T_RAS, T_RC, T_RP, T_RP_REF, T_RTP, T_WTP, T_CCDS, T_CCDL, T_CCDR,
+    T_RRDS, T_RRDL, T_FAW, T_WTRS, T_WTRL, T_RTW, T_PPD, T_LATENCY, T_BURST,
+    T_REFI, T_RFC, T_REFI_PB, T_RFC_PB, T_RREFD, T_RREFD_ACT, T_ACT_REF_PB,
+    T_ODD, T_ACT_BUS, T_COLUMN_BUS, T_PRE_BUS,
+    # ... organisation, queues and policies ...
+    O_CHANNELS, O_PCS, O_SIDS, O_GROUPS, O_BANKS, O_BANKS_A_PC, O_BURSTS_A_BLOCK, O_HASHED,
+    O_QUEUE, O_DRAIN_ABOVE, O_DRAIN_BELOW, O_REFRESH, O_POSTPONE,
+    # ... and the layout of a channel's block.
+    L_PC, L_SID, L_GROUP, L_BANK, L_SLOT, L_RETURN, L_WORDS, PARAMETERS,
+) = range(52)  # fmt: skip
+
+REFRESH_NONE, REFRESH_ALL_BANK, REFRESH_PER_BANK = range(3)
+DIGIT_COLUMN, DIGIT_PC, DIGIT_GROUP, DIGIT_BANK, DIGIT_SID = range(5)
+
+# Header of a channel.
+(
+    C_READS, C_WRITES, C_DRAINING, C_COLUMN_AT, C_ROW_AT, C_COLUMN_FREE, C_ROW_FREE, C_REF_DUE,
+    C_REF_LEFT, C_FIFO_HEAD, C_FIFO_TAIL, C_RETURN_HEAD, C_RETURN_TAIL, C_FREE_SLOT, C_SEQUENCE,
+    N_READ, N_WRITE, N_ACTIVATE, N_PRECHARGE, N_PRECHARGE_ALL, N_REFRESH, N_REFRESH_PB, N_HIT,
+    HEADER_WORDS,
+) = range(24)  # fmt: skip
+
+# A pseudo-channel: earliest ticks, the last four activates, bank sets, bounds, refresh, account.
+# The pairs read / write lie side by side, so that `name + kind` picks one.
+(
+    P_READ_AT, P_WRITE_AT, P_ACT_AT, P_PRE_AT, P_REF_AT, P_FAW_NEXT, P_FAW,
+) = range(7)  # fmt: skip
+(
+    P_HIT_READ, P_MISS_READ, P_HIT_WRITE, P_MISS_WRITE, P_ACTIVE, P_OPEN,
+    # No command of the sort can be ready before its bound; scans are skipped until then.
+    K_HIT_READ, K_HIT_WRITE, K_ACTIVE, K_ACT_READ, K_ACT_WRITE, K_PRE_READ, K_PRE_WRITE,
+    P_REF_PENDING, P_REF_FROM, P_REF_UNTIL,
+    P_PB_DUE, P_PB_OWED, P_PB_DONE, P_PB_BANK, P_PB_AT,
+    P_PENDING, P_PENDING_FROM, P_ACCOUNTED, P_LAST_WAS_WRITE, P_PARTS,
+) = range(10, 36)  # fmt: skip
+PARTS = 8
+PC_WORDS = 43
+(
+    A_DATA, A_COLUMN, A_TURNAROUND, A_ACTIVATE, A_ACTIVATE_RATE, A_CONFLICT, A_REFRESH, A_IDLE,
+) = range(PARTS)  # fmt: skip
+
+G_READ_AT, G_WRITE_AT, G_ACT_AT, GROUP_WORDS = range(4)
+
+# A bank; its four lists of waiting requests are (read, write) x (row hit, row miss).
+(
+    B_ROW, B_ACT_AT, B_PRE_AT, B_READ_AT, B_WRITE_AT, B_ACTIVE, B_LISTS,
+) = range(7)  # fmt: skip
+(
+    B_WAITING, B_USED, B_OPENED, B_CLOSED, B_REF_FROM, B_REF_UNTIL,
+    B_GROUP, B_SID,  # addresses of what the bank shares, so that the loop never divides
+    BANK_WORDS,
+) = range(14, 23)  # fmt: skip
+LIST_HIT, LIST_MISS = 0, 2  # words from B_LISTS: head and tail; writes lie 4 further on
+LIST_WRITE = 4
+
+# A waiting burst.
+S_BANK, S_ROW, S_ARRIVED, S_SEQUENCE, S_CHUNK, S_WRITE, S_NEXT, SLOT_WORDS = range(8)
+
+RETURNS = 256  # reads on their way back in one channel: a power of two above latency / tCCD
+RETURN_WORDS = 2
+
+# The source: runs of bursts that wait at a channel, and the counts of the whole simulation.
+F_CHUNK, F_BURST, F_COUNT, F_NEXT, RUN_WORDS = range(5)
+(
+    X_NEXT, X_IN_FLIGHT, X_DONE, X_DONE_BYTES, X_BURSTS, X_FREE_RUN, X_WARM_UP, X_FROM,
+    X_FROM_BYTES, X_FROM_BURSTS, X_UNTIL, X_UNTIL_BYTES, X_UNTIL_BURSTS, X_LAST, X_TRACED,
+    X_STEADY, TOTALS,
+) = range(17)  # fmt: skip
+
+# Commands, as they stand in a trace.
+READ, WRITE, ACTIVATE, PRECHARGE, PRECHARGE_ALL, REFRESH, REFRESH_PB = range(7)
+TRACE_WORDS = 6  # tick, channel, command, pseudo-channel, bank, row
