@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(args=given or ["--help"], standalone_mode=False)
+        code = app(args=given or ["--help"], prog_name="v4sim", standalone_mode=False)
     except V4SimError as error:
         print(f"error: {error.message}", file=sys.stderr)
         return error.exit_code
