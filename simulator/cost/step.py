@@ -25,7 +25,7 @@ from simulator.cost.traffic import traffic
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
+from simulator.lower.profile import EngineProfile, find_profile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -78,6 +78,8 @@ def cost_step(
         assumptions=_assumptions(question, graph)
         + guessed_facts(chip, node if question.count > 1 else None),
         notes=_notes(question, chip, node, kernels),
+        abouts=_abouts(target.profile, kernels),
+        stored_expert_dtype=config.expert_dtype,
     )
 
 
@@ -173,6 +175,12 @@ def _assumptions(question: StepQuestion, graph: Graph) -> tuple[str, ...]:
             workspace_bytes,
         )
     )
+
+
+def _abouts(profile: EngineProfile, kernels: Iterable[Kernel]) -> dict[str, str]:
+    """What the step's kernels do, in the order of the profile."""
+    names = {kernel.name for kernel in kernels}
+    return {k.name: k.about for k in profile.kernels if k.name in names and k.about}
 
 
 def _notes(

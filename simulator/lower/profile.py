@@ -60,10 +60,12 @@ class ElementwiseTiles(StrictModel):
 class FusedKernel(StrictModel):
     """A kernel by name: the nodes that it fuses, by their path without the layer.
 
-    Kernels of one `stream` run one after the other, those of different streams side by side.
+    `about` says in a few plain words what it does. Kernels of one `stream` run one after the
+    other, those of different streams side by side.
     """
 
     name: Annotated[str, Field(min_length=1)]
+    about: str = ""
     family: Annotated[str, Field(min_length=1)]
     nodes: Annotated[tuple[str, ...], Field(min_length=1)]
     stream: Annotated[int, Field(ge=0)] = 0

@@ -46,6 +46,14 @@ def test_the_total_is_the_end_of_the_last_record(asked: dict[str, object]) -> No
 
 
 @pytest.mark.parametrize("asked", STEPS, ids=lambda a: f"{a['model']}-{a['chip']}")
+def test_every_kernel_is_explained_in_one_short_line(asked: dict[str, object]) -> None:
+    result = cost(**asked)
+    assert set(result.abouts) == {record.name for record in result.kernels}
+    assert all(10 < len(about) < 90 for about in result.abouts.values())
+    assert result.stored_expert_dtype == "fp4"
+
+
+@pytest.mark.parametrize("asked", STEPS, ids=lambda a: f"{a['model']}-{a['chip']}")
 def test_records_hold_what_the_count_counts(asked: dict[str, object]) -> None:
     step = ask(**asked)  # type: ignore[arg-type]
     question = step.question
