@@ -27,6 +27,8 @@ INDEX_HEADS = 64
 HEAD_DIM = 128
 # Query heads of a row in FP8 and their FP32 weights.
 QUERY_BYTES = INDEX_HEADS * HEAD_DIM + 4 * INDEX_HEADS
+# Rows of a request that find no other core in step with theirs.
+ROWS_OUT_OF_STEP = 16
 # Row lengths that a warp looks at in one step.
 SCANNED_AT_ONCE = 32
 # Two per multiply-add, of one row and one key.
@@ -131,7 +133,8 @@ def index_logits_parts(
     begin = (core_rows - 1.0) * constants["row_cycles"] / chip.clock_hz
     search = constants.get("scan_cycles", 0.0) * rows / SCANNED_AT_ONCE / chip.clock_hz
     scan = exposed(np.ceil(rows / chip.core_count) * search, matrix + begin)
-    wait = exposed(_memory_seconds(batch, new, past, chip), matrix + begin + scan)
+    memory = _memory_seconds(batch, new, past, chip)
+    wait = np.hypot(matrix + begin + scan, memory) - (matrix + begin + scan)
     return Parts(
         {
             "launch": np.full_like(rows, constants["launch"]),
@@ -145,16 +148,24 @@ def index_logits_parts(
 
 
 def _memory_seconds(batch: Floats, new: Floats, past: Floats, chip: ChipSpec) -> Floats:
-    """Keys, queries and scores, at the rate of the cache for the share that stays warm in it."""
+    """Keys, queries and scores, at the rate of the cache for the share that stays warm in it.
+
+    Every row reads the keys of its request. Where the keys of all requests outgrow the cache, they
+    come from memory again, once for all cores that are in step on a request; cores fall in step
+    over its first rows, which each fetch for themselves.
+    """
     rows = batch * new
     keys = batch * (past + new) / COMPRESS_RATIO * KEY_BYTES
     scores = rows * (past + new / 2) / COMPRESS_RATIO * SCORE_BYTES
-    total = keys + scores + rows * QUERY_BYTES
+    once = keys + scores + rows * QUERY_BYTES
     # Each half of the cache holds its own copy of what cores on both sides read.
-    cold = 1.0 - warm_share(2.0 * total, chip)
+    warm = warm_share(2.0 * once, chip)
+    passes = np.minimum(new, ROWS_OUT_OF_STEP + rows / chip.core_count)
+    again = keys * (passes - 1.0) * (1.0 - warm_share(keys, chip))
+    cold = (1.0 - warm) * once + again
     slow = cold / chip.hbm_bandwidth_bytes_per_s
-    fast = (1.0 - cold) / chip.llc_bandwidth_bytes_per_s
-    return np.asarray(total * (slow + fast), dtype=np.float64)
+    fast = warm * once / chip.llc_bandwidth_bytes_per_s
+    return np.asarray(slow + fast, dtype=np.float64)
 
 
 class SglangIndexLogits(IndexLogits):

@@ -124,13 +124,31 @@ class SparseCoreVllm(Family):
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Seconds by cause."""
         batch, new, past = (np.asarray(calls[n], dtype=np.float64) for n in self.needs)
-        prefill = _prefill(batch, new, past, chip, constants)
-        decode = _decode(batch, past, chip, constants)
-        seconds = {k: np.where(new > 1, prefill[k], decode[k]) for k in prefill}
-        keys = np.minimum(past, WINDOW - 1) + new + np.floor((past + new) / RATIO)
-        memory = core_memory_seconds(batch * new * QUERY_BYTES, batch * keys * KEY_BYTES, chip)
-        busy = seconds["matrix"] + seconds["tail"] + seconds["dram_latency"]
-        return Parts({**seconds, "dram_bandwidth": exposed(memory, busy)})
+        return core_parts(
+            batch, new, past, padded_extra(past, new), np.ones_like(batch), chip, constants
+        )
+
+
+def core_parts(
+    batch: Floats,
+    new: Floats,
+    past: Floats,
+    extra: Floats,
+    tiles: Floats,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> Parts:
+    """Seconds by cause of queries with a window and `extra` padded compressed ids each.
+
+    `tiles` are those that a query's heads take.
+    """
+    prefill = _prefill(batch, new, extra, tiles, chip, constants)
+    decode = _decode(batch, past, extra, tiles, chip, constants)
+    seconds = {k: np.where(new > 1, prefill[k], decode[k]) for k in prefill}
+    keys = np.minimum(past, WINDOW - 1) + new + np.floor((past + new) / RATIO)
+    memory = core_memory_seconds(batch * new * QUERY_BYTES, batch * keys * KEY_BYTES, chip)
+    busy = seconds["matrix"] + seconds["tail"] + seconds["dram_latency"] + seconds["serial"]
+    return Parts({**seconds, "dram_bandwidth": exposed(memory, busy)})
 
 
 def core_memory_seconds(queries: Floats, keys: Floats, chip: ChipSpec) -> Floats:
@@ -140,38 +158,67 @@ def core_memory_seconds(queries: Floats, keys: Floats, chip: ChipSpec) -> Floats
 
 
 def _prefill(
-    batch: Floats, new: Floats, past: Floats, chip: ChipSpec, c: Mapping[str, float]
+    batch: Floats, new: Floats, extra: Floats, tiles: Floats, chip: ChipSpec, c: Mapping[str, float]
 ) -> dict[str, Floats]:
-    keys = WINDOW + padded_extra(past, new)
-    tile = c["query_cycles"] + c["key_cycles"] * keys
+    tile = c["query_cycles"] + c["key_cycles"] * (WINDOW + extra)
     launch = c["launch"] + PREFILL_EXTRA_KERNELS * chip.launch_gap_s
     return {
-        "launch": np.full_like(keys, launch),
+        "launch": np.full_like(tile, launch),
+        "serial": np.zeros_like(tile),
         "dram_latency": batch * c["gather"],
-        **core_tiles(batch * new, tile, chip),
+        **core_tiles(batch * new * tiles, tile, chip),
     }
+
+
+def split_schedule(queries: Floats, blocks: Floats, cores: float | Floats) -> tuple[Floats, Floats]:
+    """Queries begun and key blocks walked by the fullest core, as FlashMLA's scheduler deals them.
+
+    Every query counts as its blocks and five more; cores take equal shares in order, cutting a
+    query where a share ends, and no share is smaller than a begin and five blocks.
+    """
+    cost = blocks + OVERHEAD_BLOCKS
+    share = np.maximum(np.ceil(queries * cost / cores), OVERHEAD_BLOCKS) + OVERHEAD_BLOCKS
+    whole = np.floor(share / cost)
+    cut = np.maximum(share - whole * cost - OVERHEAD_BLOCKS, 0.0)
+    return whole + (cut > 0), whole * blocks + cut
 
 
 def _decode(
-    batch: Floats, past: Floats, chip: ChipSpec, c: Mapping[str, float]
+    batch: Floats,
+    past: Floats,
+    extra: Floats,
+    tiles: Floats,
+    chip: ChipSpec,
+    c: Mapping[str, float],
 ) -> dict[str, Floats]:
-    window = np.ceil(np.minimum(past + 1, WINDOW) / BLOCK_KEYS)
-    extra = padded_extra(past, np.ones_like(past)) / BLOCK_KEYS
-    blocks = window + extra
-    cost = blocks + OVERHEAD_BLOCKS
-    payload = np.maximum(np.ceil(batch * cost / chip.core_count), OVERHEAD_BLOCKS)
-    payload += OVERHEAD_BLOCKS
-    whole = np.maximum(np.floor(payload / cost), 1.0)
-    part = np.minimum(whole * blocks, payload - OVERHEAD_BLOCKS)
-    begin = whole * c["query_cycles"] / chip.clock_hz
-    work = part * BLOCK_KEYS * c["decode_key_cycles"] / chip.clock_hz
-    fair = np.minimum(work, work * batch * blocks / (part * chip.core_count))
+    blocks = np.ceil(np.minimum(past + 1, WINDOW) / BLOCK_KEYS) + extra / BLOCK_KEYS
+    cycles = BLOCK_KEYS * c["decode_key_cycles"]
+    work, begin, tail = decode_tiles(batch, blocks, c["query_cycles"], cycles, chip, tiles)
     return {
-        "launch": np.full_like(work, c["launch"]) + begin,
+        "launch": np.full_like(work, c["launch"]),
+        "serial": begin,
         "dram_latency": np.zeros_like(work),
-        "matrix": fair,
-        "tail": work - fair,
+        "matrix": work,
+        "tail": tail,
     }
+
+
+def decode_tiles(
+    queries: Floats,
+    blocks: Floats,
+    query_cycles: float,
+    block_cycles: float,
+    chip: ChipSpec,
+    tiles_a_query: float | Floats = 1.0,
+) -> tuple[Floats, Floats, Floats]:
+    """Seconds of key blocks evenly spread, of begins, and of what the fullest core has beyond."""
+    begins, walked = split_schedule(
+        queries, blocks, np.maximum(np.floor(chip.core_count / tiles_a_query), 1.0)
+    )
+    full = walked * block_cycles / chip.clock_hz
+    fair = queries * tiles_a_query * blocks / chip.core_count * block_cycles / chip.clock_hz
+    work = np.minimum(full, fair)
+    return work, begins * query_cycles / chip.clock_hz, full - work
 
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (SparseCoreVllm(),)}

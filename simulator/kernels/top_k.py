@@ -30,6 +30,8 @@ SMALL_BLOCK_SLOWER = 1.7
 SEARCH_PASSES = 2
 # Entries of one bin that fit a block's shared memory; beyond, a block stops collecting.
 TIE_BUFFER = 8192
+# Entries beyond are looked at once more, at half the work: compared, not counted.
+TIE_LATE_PASS = 0.5
 # Blocks of one core that a search with ties overlaps: its shared memory allows two.
 TIE_OVERLAP = 2
 # Rows from here on are split over a cluster of this many blocks (second version of the kernel).
@@ -161,12 +163,14 @@ def top_k_parts(
     rows = np.ceil(searched / chip.core_count)
     others = np.ceil(batch * new / chip.core_count) - rows
     ids = c["id_cycles"] * k * (SEARCH_PASSES * rows + others)
-    scores = c["key_cycles"] * rows * keys
+    late = TIE_LATE_PASS * ties * exposed(keys, np.full_like(keys, TIE_BUFFER))
+    scores = c["key_cycles"] * rows * (keys + late)
     search = rows * again / TIE_OVERLAP
     cold = 1.0 - warm_share(searched * keys * SCORE_BYTES, chip)
     slower = slowed * (1.0 + cold * (chip.dram_latency_s / chip.llc_latency_s - 1.0))
     memory = _memory_seconds(searched * keys, chip)
-    alone = some * SEARCH_PASSES * c["id_cycles"] * k + c["key_cycles"] * keys * slower + again
+    alone = some * SEARCH_PASSES * c["id_cycles"] * k + again
+    alone = alone + c["key_cycles"] * (keys + late) * slower
     return Parts(
         {
             "launch": np.full_like(keys, c["launch"]),

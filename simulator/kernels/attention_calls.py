@@ -1,0 +1,111 @@
+"""Calls of a whole attention module as arrays: batch, tokens, and the model's sizes on one GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.basis.errors import InputError, unknown_name
+from simulator.kernels.family import Columns
+from simulator.kernels.parts import Floats
+
+HEAD_DIM = 512
+HEADS_PER_GROUP = 8
+GROUP_RANK = 1024
+INDEX_WIDTH = 64 * 128
+INDEX_HEADS = 64
+WINDOW = 128
+CSA_RATIO = 4
+HCA_RATIO = 128
+NEEDS = ("op", "model", "gemm_dtype", "local_heads", "batch", "new_tokens", "past_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSizes:
+    """Width of the stream, rank of the query latent, entries that the indexer selects."""
+
+    hidden: int
+    query_rank: int
+    top_k: int
+
+
+# From the models' published configurations.
+MODELS = {"v4-flash": ModelSizes(4096, 1024, 512), "v4-pro": ModelSizes(7168, 1536, 1024)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionCalls:
+    """One row a call. `heads` are those of this GPU; `csa` and `decode` come from the operation."""
+
+    batch: Floats
+    new: Floats
+    past: Floats
+    heads: Floats
+    hidden: Floats
+    query_rank: Floats
+    top_k: Floats
+    csa: np.ndarray
+    decode: np.ndarray
+    fp8: np.ndarray
+
+    @property
+    def tokens(self) -> Floats:
+        """New tokens of all requests."""
+        return self.batch * self.new
+
+    @property
+    def output_rank(self) -> Floats:
+        """Columns between the two halves of the output projection: 1,024 for 8 heads."""
+        return self.heads / HEADS_PER_GROUP * GROUP_RANK
+
+    @property
+    def compressor_width(self) -> Floats:
+        """Columns of the compressor's values and gates: CSA keeps two halves of each."""
+        return np.where(self.csa, 4.0, 2.0) * HEAD_DIM
+
+    @property
+    def ratio(self) -> Floats:
+        """Tokens of one compressed entry."""
+        return np.where(self.csa, float(CSA_RATIO), float(HCA_RATIO))
+
+    @property
+    def visible(self) -> Floats:
+        """Tokens that a new token sees, mean over the new ones."""
+        return self.past + (self.new + 1) / 2
+
+    @property
+    def extra_keys(self) -> Floats:
+        """Compressed entries that a query attends to, mean over the new tokens."""
+        entries = self.visible / self.ratio
+        return np.where(self.csa, np.minimum(entries, self.top_k), entries)
+
+    @property
+    def selects(self) -> np.ndarray:
+        """Whether any row has more entries than the indexer selects."""
+        return self.csa & ((self.past + self.new) / CSA_RATIO > self.top_k)
+
+
+def attention_calls(columns: Columns) -> AttentionCalls:
+    """Calls from the columns of a measured table."""
+    models = [str(m) for m in columns["model"]]
+    for model in set(models) - set(MODELS):
+        raise InputError(unknown_name("model", model, tuple(MODELS)))
+    sizes = [MODELS[m] for m in models]
+    ops = np.asarray(columns["op"]).astype(str)
+
+    def numbers(name: str) -> Floats:
+        return np.asarray(columns[name], dtype=np.float64)
+
+    return AttentionCalls(
+        batch=numbers("batch"),
+        new=numbers("new_tokens"),
+        past=numbers("past_tokens"),
+        heads=numbers("local_heads"),
+        hidden=np.array([s.hidden for s in sizes], dtype=np.float64),
+        query_rank=np.array([s.query_rank for s in sizes], dtype=np.float64),
+        top_k=np.array([s.top_k for s in sizes], dtype=np.float64),
+        csa=np.char.startswith(ops, "csa"),
+        decode=np.char.find(ops, "decode") >= 0,
+        fp8=np.asarray(columns["gemm_dtype"]).astype(str) == "fp8_block",
+    )

@@ -1,0 +1,144 @@
+"""GEMMs of an attention module, by name, with the constants of the GEMM families.
+
+The weights of one module are read in turn, call after call: they stay in the last-level cache
+where all of them fit the part of it that one die reads through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hwmodels.chip import ChipSpec
+from simulator.kernels.attention_calls import (
+    GROUP_RANK,
+    HEAD_DIM,
+    HEADS_PER_GROUP,
+    INDEX_HEADS,
+    INDEX_WIDTH,
+    AttentionCalls,
+)
+from simulator.kernels.constants_file import constants_for
+from simulator.kernels.gemm_tiles import FORMATS
+from simulator.kernels.gemm_time import gemm_parts
+from simulator.kernels.parts import Floats, Parts
+from simulator.kernels.warmth import ROTATION_FADE, warm_share
+
+GROUP_DEPTH = HEADS_PER_GROUP * HEAD_DIM
+INDEX_COMPRESSOR_WIDTH = 512
+# GEMMs that only CSA has.
+CSA_ONLY = ("index_query", "index_weights", "index_compressor")
+# GEMMs that stay in BF16 in checkpoints with FP8 weights.
+ALWAYS_BF16 = ("compressor", "index_weights", "index_compressor")
+
+
+def gemm_shapes(calls: AttentionCalls) -> dict[str, tuple[Floats, Floats]]:
+    """Columns and depth of every GEMM; `output_group` is one block of columns a group of heads."""
+    one = np.ones_like(calls.heads)
+    return {
+        "down": (calls.query_rank + HEAD_DIM, calls.hidden),
+        "query": (calls.heads * HEAD_DIM, calls.query_rank),
+        "output_group": (calls.heads / HEADS_PER_GROUP * GROUP_RANK, one * GROUP_DEPTH),
+        "output": (calls.hidden, calls.output_rank),
+        "compressor": (calls.compressor_width, calls.hidden),
+        "index_query": (one * INDEX_WIDTH, calls.query_rank),
+        "index_weights": (one * INDEX_HEADS, calls.hidden),
+        "index_compressor": (one * INDEX_COMPRESSOR_WIDTH, calls.hidden),
+    }
+
+
+def module_gemms(
+    calls: AttentionCalls, chip: ChipSpec, fp8_family: str, fp8_output_group: bool
+) -> dict[str, Parts]:
+    """Seconds by cause of every GEMM, activation-quantise kernels included.
+
+    `output_group` needs no quantise kernel of its own: the kernel before it writes FP8.
+    """
+    bf16 = constants_for("gemm_bf16", chip).values
+    fp8 = constants_for(fp8_family, chip).values
+    shapes = gemm_shapes(calls)
+    in_fp8 = {
+        name: calls.fp8 & (name not in ALWAYS_BF16) & (fp8_output_group or name != "output_group")
+        for name in shapes
+    }
+    warm = weights_warm(calls, shapes, in_fp8, chip)
+    return {
+        name: _mixed(calls, shape, in_fp8[name], warm, chip, bf16, fp8, name)
+        for name, shape in shapes.items()
+    }
+
+
+def weights_warm(
+    calls: AttentionCalls,
+    shapes: Mapping[str, tuple[Floats, Floats]],
+    in_fp8: Mapping[str, np.ndarray],
+    chip: ChipSpec,
+) -> Floats:
+    """Share of the weights that are still in cache from the last call of the module.
+
+    Assumes: every die of a package keeps its own copy of the weights that its cores read.
+    """
+    total = np.zeros_like(calls.heads)
+    for name, (columns, depth) in shapes.items():
+        each = np.where(
+            in_fp8[name], FORMATS["fp8_block"].weight_bytes, FORMATS["bfloat16"].weight_bytes
+        )
+        used = calls.csa if name in CSA_ONLY else np.ones_like(calls.csa)
+        total = total + columns * depth * each * used
+    return warm_share(total * chip.dies, chip, ROTATION_FADE)
+
+
+def _mixed(
+    calls: AttentionCalls,
+    shape: tuple[Floats, Floats],
+    in_fp8: np.ndarray,
+    warm: Floats,
+    chip: ChipSpec,
+    bf16: Mapping[str, float],
+    fp8: Mapping[str, float],
+    name: str,
+) -> Parts:
+    """One GEMM of calls in BF16 and FP8; no time where the module has no such GEMM."""
+    seconds: dict[str, Floats] = {}
+    used = calls.csa if name in CSA_ONLY else np.ones_like(calls.csa)
+    for dtype, chosen, constants in (("fp8_block", in_fp8, fp8), ("bfloat16", ~in_fp8, bf16)):
+        rows = np.flatnonzero(chosen & used)
+        if not len(rows):
+            continue
+        parts = warmed_gemm(
+            calls.tokens[rows],
+            shape[0][rows],
+            shape[1][rows],
+            dtype,
+            warm[rows],
+            chip,
+            constants,
+            quantise=dtype == "fp8_block" and name != "output_group",
+        )
+        for cause, value in parts.seconds.items():
+            seconds.setdefault(cause, np.zeros_like(calls.heads))[rows] = value
+    return Parts(seconds) if seconds else Parts({"launch": np.zeros_like(calls.heads)})
+
+
+def warmed_gemm(
+    m: Floats,
+    n: Floats,
+    k: Floats,
+    dtype: str,
+    warm: Floats,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+    *,
+    quantise: bool,
+) -> Parts:
+    """A GEMM whose weights are partly in cache: the mean of one from memory and one from cache.
+
+    Assumes: the wait of a K block is a wait for its weights, shorter from the cache in the ratio
+    of the latencies.
+    """
+    nearer = chip.llc_latency_s / chip.dram_latency_s
+    cached = {**constants, "block_wait": constants["block_wait"] * nearer}
+    far = gemm_parts(m, n, k, dtype, chip, constants, weights_warm=0.0, quantise=quantise)
+    near = gemm_parts(m, n, k, dtype, chip, cached, weights_warm=1.0, quantise=quantise)
+    return Parts({c: far.seconds[c] * (1.0 - warm) + near.seconds[c] * warm for c in far.seconds})

@@ -1,0 +1,56 @@
+"""TensorRT-LLM's attention module: generated FP8 sparse core, all kernels on one stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from hwmodels.chip import ChipSpec
+from simulator.kernels.attention_calls import WINDOW, AttentionCalls
+from simulator.kernels.attention_module import FIXED, AttentionModule, EngineGraph, padded_tiles
+from simulator.kernels.constant import Constant
+from simulator.kernels.elementwise import MOVE
+from simulator.kernels.family import Family
+from simulator.kernels.parts import Parts
+from simulator.kernels.sparse_core import BLOCK_KEYS, core_tiles
+
+CORE_KEY_CYCLES = Constant(
+    name="core_key_cycles",
+    unit="cycle",
+    meaning="sparse core: core cycles for a key and 64 heads on the FP8 matrix unit",
+    start=16.0,
+    low=8.0,
+    high=100.0,
+)
+
+
+class AttentionModuleTensorRt(AttentionModule):
+    """TensorRT-LLM. Keys stay in FP8 through both products.
+
+    Assumes: beginning a query hides behind the keys of the one before.
+    """
+
+    name: ClassVar[str] = "attention_module_trtllm"
+    constants: ClassVar[tuple[Constant, ...]] = (FIXED, MOVE, CORE_KEY_CYCLES)
+    graph: ClassVar[EngineGraph] = EngineGraph(
+        engine="trtllm",
+        fp8_family="gemm_fp8_trtllm",
+        logits_family="index_logits_vllm",
+        side_stream_tokens=0,
+        prefill_kernels=3,
+        short_rows="scores",
+        fp8_output_group=("hopper", "blackwell"),
+    )
+
+    def core(self, calls: AttentionCalls, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Sparse attention: tiles of 64 heads in waves."""
+        keys = np.ceil(np.minimum(WINDOW, calls.visible) / BLOCK_KEYS) * BLOCK_KEYS
+        keys = keys + np.ceil(calls.extra_keys / BLOCK_KEYS) * BLOCK_KEYS
+        tiles = calls.tokens * padded_tiles(calls.heads)
+        seconds = core_tiles(tiles, constants["core_key_cycles"] * keys, chip)
+        return Parts({"launch": np.full_like(keys, chip.launch_gap_s), **seconds})
+
+
+FAMILIES: dict[str, Family] = {f.name: f for f in (AttentionModuleTensorRt(),)}
