@@ -36,7 +36,10 @@ MODELS = {"v4-flash": ModelSizes(4096, 1024, 512), "v4-pro": ModelSizes(7168, 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionCalls:
-    """One row a call. `heads` are those of this GPU; `csa` and `decode` come from the operation."""
+    """One row a call. `heads` are those of this GPU; `csa` and `decode` come from the operation.
+
+    `ties`: all index scores are equal, as in benchmarks of modules, the worst case of top-k.
+    """
 
     batch: Floats
     new: Floats
@@ -48,6 +51,7 @@ class AttentionCalls:
     csa: np.ndarray
     decode: np.ndarray
     fp8: np.ndarray
+    ties: np.ndarray
 
     @property
     def tokens(self) -> Floats:
@@ -87,7 +91,10 @@ class AttentionCalls:
 
 
 def attention_calls(columns: Columns) -> AttentionCalls:
-    """Calls from the columns of a measured table."""
+    """Calls from the columns of a measured table.
+
+    An optional column `scores` says `top_last` where scores are as in real work.
+    """
     models = [str(m) for m in columns["model"]]
     for model in set(models) - set(MODELS):
         raise InputError(unknown_name("model", model, tuple(MODELS)))
@@ -108,4 +115,12 @@ def attention_calls(columns: Columns) -> AttentionCalls:
         csa=np.char.startswith(ops, "csa"),
         decode=np.char.find(ops, "decode") >= 0,
         fp8=np.asarray(columns["gemm_dtype"]).astype(str) == "fp8_block",
+        ties=tied(columns),
     )
+
+
+def tied(columns: Columns) -> np.ndarray:
+    """Calls whose index scores are all equal: all but those whose `scores` are `top_last`."""
+    if "scores" in columns:
+        return np.asarray(columns["scores"]).astype(str) != "top_last"
+    return np.ones(len(columns["op"]), dtype=bool)

@@ -18,6 +18,7 @@ import numpy as np
 from hwmodels.chip import ChipSpec
 from simulator.kernels.attention_calls import (
     HEAD_DIM,
+    HEADS_PER_GROUP,
     INDEX_WIDTH,
     NEEDS,
     AttentionCalls,
@@ -54,7 +55,9 @@ class EngineGraph:
     `side_stream_tokens`: up to so many tokens, decode runs compressor and indexer on streams beside
     the trunk, and a prefill of single tokens its compressor GEMMs. `prefill_kernels`: small kernels
     that prepare the lists of ids of a prefill. `short_rows`: what prefill leaves out where no row
-    has more entries than the indexer selects. `fp8_output_group`: architectures on which the first
+    has more entries than the indexer selects. `regroup_launches`: launches around the first half of
+    the output projection where several groups of heads and several tokens have to be permuted into
+    a batched GEMM and back. `fp8_output_group`: architectures on which the first
     half of the output projection runs in FP8.
     """
 
@@ -64,13 +67,15 @@ class EngineGraph:
     side_stream_tokens: int
     prefill_kernels: int
     short_rows: Literal["all", "scores", "none"]
+    regroup_launches: int
     fp8_output_group: tuple[str, ...]
 
 
 class AttentionModule(Family):
     """Base of the engines' modules: fixed part + kernels one after the other, or side by side.
 
-    Assumes: top-k scores are all equal, as benchmarks of modules make them.
+    Assumes: top-k scores are all equal, as benchmarks of modules make them, unless a column
+        `scores` says `top_last`.
     Assumes: streams side by side do not slow each other down.
     """
 
@@ -97,7 +102,7 @@ class AttentionModule(Family):
         """Stages that follow one another, by name; a stage of parallel streams is its longest."""
         calls = attention_calls(columns)
         settled = self._remembered.get(
-            (self.graph.engine, *(np.asarray(columns[n]) for n in self.needs)),
+            (self.graph.engine, calls.ties, *(np.asarray(columns[n]) for n in self.needs)),
             chip,
             lambda: self._settled(calls, chip),
         )
@@ -122,17 +127,25 @@ class AttentionModule(Family):
             "pad": small["pad"],
             "core": self.core(calls, chip, constants),
             "inverse_rope": small["inverse_rope"],
+            "regroup": Parts({"launch": self._regroup_seconds(calls, chip)}),
             "output": joined(settled["output_group"], settled["output"]),
         }
+
+    def _regroup_seconds(self, calls: AttentionCalls, chip: ChipSpec) -> Floats:
+        """Launches of the permutes.
+
+        Assumes: what they move stays in cache and costs little beside the launches.
+        """
+        permuted = (calls.heads > HEADS_PER_GROUP) & (calls.tokens > 1)
+        return np.where(permuted, self.graph.regroup_launches * chip.launch_gap_s, 0.0)
 
     def _settled(self, calls: AttentionCalls, chip: ChipSpec) -> dict[str, Parts]:
         """Kernels whose constants other families have."""
         fp8_group = chip.architecture.split("-")[0] in self.graph.fp8_output_group
         found = module_gemms(calls, chip, self.graph.fp8_family, fp8_group)
         logits = constants_for(self.graph.logits_family, chip).values
-        ties = np.ones_like(calls.csa)
         sizes = (calls.batch, calls.new, calls.past)
-        rows = (*sizes, calls.top_k, ties, chip)
+        rows = (*sizes, calls.top_k, calls.ties, chip)
         prefill = top_k_parts(*rows, constants_for("top_k_v1", chip).values)
         decode = top_k_second_parts(*rows, constants_for("top_k_v2", chip).values)
         short = ~calls.decode & ~calls.selects

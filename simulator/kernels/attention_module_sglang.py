@@ -53,6 +53,7 @@ class AttentionModuleSglang(AttentionModule):
         side_stream_tokens=64,
         prefill_kernels=3,
         short_rows="none",
+        regroup_launches=4,
         fp8_output_group=("blackwell",),
     )
 

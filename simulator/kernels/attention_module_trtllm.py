@@ -39,8 +39,9 @@ class AttentionModuleTensorRt(AttentionModule):
         fp8_family="gemm_fp8_trtllm",
         logits_family="index_logits_vllm",
         side_stream_tokens=0,
-        prefill_kernels=3,
+        prefill_kernels=6,
         short_rows="scores",
+        regroup_launches=2,
         fp8_output_group=("hopper", "blackwell"),
     )
 

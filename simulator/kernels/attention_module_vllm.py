@@ -39,6 +39,7 @@ class AttentionModuleVllm(AttentionModule):
         side_stream_tokens=64,
         prefill_kernels=0,
         short_rows="all",
+        regroup_launches=0,
         fp8_output_group=("hopper", "blackwell"),
     )
 

@@ -134,6 +134,17 @@ def test_short_prefills_leave_the_indexer_out_in_vllm():
         assert (stages["index"].total[0] > 0) == kept
 
 
+def test_real_scores_are_cheaper_than_equal_ones():
+    family, chip = FAMILIES["attention_module_sglang"], find_chip("h200")
+    columns = call(op="csa_decode_module", past=32768)
+    flat, real = (
+        family.parts({**columns, **one(scores=s)}, chip, fitted(family.name, chip)).total[0]
+        for s in ("flat", "top_last")
+    )
+    assert flat == family.parts(columns, chip, fitted(family.name, chip)).total[0]
+    assert flat - real == pytest.approx(78e-6, abs=10e-6)
+
+
 def test_weights_that_fit_the_cache_are_warm():
     small, large = (
         attention_calls(call(op="hca_decode_module", model=model, heads=heads, fp8=True))
