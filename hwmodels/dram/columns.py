@@ -118,7 +118,8 @@ def note_next_column(memory, parameters, channel, tick):  # type: ignore[no-unty
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
         if memory[pc + P_ACTIVE] != 0:
-            at = min(at, memory[pc + K_ACTIVE])
+            may = min(memory[pc + P_READ_AT], memory[pc + P_WRITE_AT])
+            at = min(at, max(memory[pc + K_ACTIVE], may))
         if memory[channel + C_REF_LEFT] == 0 and memory[pc + P_HIT_READ + 2 * write] != 0:
             at = min(at, max(memory[pc + K_HIT_READ + write], memory[pc + P_READ_AT + write]))
     at = max(max(tick + 1, at), memory[channel + C_COLUMN_FREE])
@@ -147,6 +148,10 @@ def _best_active(memory, parameters, channel, tick):  # type: ignore[no-untyped-
         base = channel + parameters[L_BANK] + pc_number * parameters[O_BANKS_A_PC] * BANK_WORDS
         bound = FAR
         left = memory[pc + P_ACTIVE]
+        may = min(memory[pc + P_READ_AT], memory[pc + P_WRITE_AT])
+        if left != 0 and may > tick:
+            bound = may
+            left = 0
         while left != 0:
             bank = lowest_bit(left)
             left &= left - 1

@@ -7,6 +7,7 @@ due, the write-drain mode, the column slot, the row slot. `twin.py` says the sam
 from __future__ import annotations
 
 from hwmodels.dram.arrivals import accept, issue_chunk, return_data
+from hwmodels.dram.bits import address_of
 from hwmodels.dram.columns import column_slot, note_next_column
 from hwmodels.dram.compiled import entry, inlined
 from hwmodels.dram.refreshes import choose_banks, make_due
@@ -57,46 +58,26 @@ from hwmodels.dram.words import (
 
 @entry
 def run_controller(  # type: ignore[no-untyped-def]
-    memory, parameters, digits, runs, totals, wake,
+    memory_words, parameter_words, digits, runs, totals, wake,
     starts, sizes, writes, arrivals, left, issued, finished, outstanding, trace,
 ):  # fmt: skip
     """Serve all chunks. Everything is written into the arrays given."""
+    memory = address_of(memory_words)
+    parameters = address_of(parameter_words)
     chunks = starts.shape[0]
-    channels = parameters[O_CHANNELS]
-    words = parameters[L_WORDS]
     tick = 1
     while totals[X_DONE] < chunks:
-        while totals[X_NEXT] < chunks and totals[X_IN_FLIGHT] < outstanding:
-            chunk = totals[X_NEXT]
-            if arrivals[chunk] > tick:
-                break
-            issued[chunk] = arrivals[chunk] if arrivals[chunk] > 0 else tick
-            issue_chunk(
-                memory,
-                parameters,
-                runs,
-                totals,
-                wake,
-                chunk,
-                starts[chunk],
-                sizes[chunk],
-                left,
-                tick,
-            )
-            totals[X_NEXT] += 1
-            totals[X_IN_FLIGHT] += 1
-            if totals[X_NEXT] == chunks and totals[X_STEADY]:
-                totals[X_UNTIL] = tick
-                totals[X_UNTIL_BYTES] = totals[X_DONE_BYTES]
-                totals[X_UNTIL_BURSTS] = totals[X_BURSTS]
-                close_account(memory, parameters, tick)
+        _issue_due(
+            memory, parameters, runs, totals, wake, starts, sizes, arrivals, left, issued,
+            outstanding, tick,
+        )  # fmt: skip
         following = FAR
-        for number in range(channels):
+        for number in range(parameters[O_CHANNELS]):
             if wake[number] <= tick:
-                channel = number * words
+                channel = number * parameters[L_WORDS]
                 accept(
-                    memory, parameters, digits, runs, totals, channel, writes, sizes, left, finished,
-                    tick,
+                    memory, parameters, digits, runs, totals, channel, writes, sizes, left,
+                    finished, tick,
                 )  # fmt: skip
                 return_data(memory, parameters, totals, channel, left, finished, sizes, tick)
                 wake[number] = step(memory, parameters, runs, writes, channel, tick, trace, totals)
@@ -110,10 +91,37 @@ def run_controller(  # type: ignore[no-untyped-def]
             return  # nothing will ever happen again: a bug, which the caller reports
         tick = following
     if totals[X_UNTIL] == 0:
-        totals[X_UNTIL] = totals[X_LAST]
-        totals[X_UNTIL_BYTES] = totals[X_DONE_BYTES]
-        totals[X_UNTIL_BURSTS] = totals[X_BURSTS]
-        close_account(memory, parameters, totals[X_LAST])
+        _close_window(memory, parameters, totals, totals[X_LAST])
+
+
+@inlined
+def _issue_due(  # type: ignore[no-untyped-def]
+    memory, parameters, runs, totals, wake, starts, sizes, arrivals, left, issued, outstanding,
+    tick,
+):  # fmt: skip
+    """Issue the chunks that have arrived and find a place."""
+    chunks = starts.shape[0]
+    while totals[X_NEXT] < chunks and totals[X_IN_FLIGHT] < outstanding:
+        chunk = totals[X_NEXT]
+        if arrivals[chunk] > tick:
+            return
+        issued[chunk] = arrivals[chunk] if arrivals[chunk] > 0 else tick
+        start = starts[chunk]
+        issue_chunk(
+            memory, parameters, runs, totals, wake, chunk, start, sizes[chunk], left, tick
+        )  # fmt: skip
+        totals[X_NEXT] += 1
+        totals[X_IN_FLIGHT] += 1
+        if totals[X_NEXT] == chunks and totals[X_STEADY]:
+            _close_window(memory, parameters, totals, tick)
+
+
+@inlined
+def _close_window(memory, parameters, totals, tick):  # type: ignore[no-untyped-def]
+    totals[X_UNTIL] = tick
+    totals[X_UNTIL_BYTES] = totals[X_DONE_BYTES]
+    totals[X_UNTIL_BURSTS] = totals[X_BURSTS]
+    close_account(memory, parameters, tick)
 
 
 @inlined
