@@ -19,7 +19,6 @@ from simulator.kernels.attention_calls import (
     INDEX_WIDTH,
     AttentionCalls,
 )
-from simulator.kernels.constants_file import constants_for
 from simulator.kernels.gemm_tiles import FORMATS
 from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.parts import Floats, Parts
@@ -49,14 +48,17 @@ def gemm_shapes(calls: AttentionCalls) -> dict[str, tuple[Floats, Floats]]:
 
 
 def module_gemms(
-    calls: AttentionCalls, chip: ChipSpec, fp8_family: str, fp8_output_group: bool
+    calls: AttentionCalls,
+    chip: ChipSpec,
+    bf16: Mapping[str, float],
+    fp8: Mapping[str, float],
+    fp8_output_group: bool,
 ) -> dict[str, Parts]:
     """Seconds by cause of every GEMM, activation-quantise kernels included.
 
-    `output_group` needs no quantise kernel of its own: the kernel before it writes FP8.
+    `bf16` and `fp8` are constants of the GEMM families. `output_group` needs no quantise kernel of
+    its own: the kernel before it writes FP8.
     """
-    bf16 = constants_for("gemm_bf16", chip).values
-    fp8 = constants_for(fp8_family, chip).values
     shapes = gemm_shapes(calls)
     in_fp8 = {
         name: calls.fp8 & (name not in ALWAYS_BF16) & (fp8_output_group or name != "output_group")

@@ -70,6 +70,11 @@ class EngineGraph:
     regroup_launches: int
     fp8_output_group: tuple[str, ...]
 
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Families whose constants the module uses."""
+        return ("gemm_bf16", self.fp8_family, self.logits_family, "top_k_v1", "top_k_v2")
+
 
 class AttentionModule(Family):
     """Base of the engines' modules: fixed part + kernels one after the other, or side by side.
@@ -101,10 +106,11 @@ class AttentionModule(Family):
     ) -> dict[str, Parts]:
         """Stages that follow one another, by name; a stage of parallel streams is its longest."""
         calls = attention_calls(columns)
+        stored = {name: constants_for(name, chip).values for name in self.graph.families}
         settled = self._remembered.get(
-            (self.graph.engine, calls.ties, *(np.asarray(columns[n]) for n in self.needs)),
+            (self.name, stored, calls.ties, *(np.asarray(columns[n]) for n in self.needs)),
             chip,
-            lambda: self._settled(calls, chip),
+            lambda: self._settled(calls, chip, stored),
         )
         small = self._elementwise(calls, chip, constants["move"])
         trunk = joined(settled["query"], small["rope"])
@@ -139,22 +145,25 @@ class AttentionModule(Family):
         permuted = (calls.heads > HEADS_PER_GROUP) & (calls.tokens > 1)
         return np.where(permuted, self.graph.regroup_launches * chip.launch_gap_s, 0.0)
 
-    def _settled(self, calls: AttentionCalls, chip: ChipSpec) -> dict[str, Parts]:
+    def _settled(
+        self, calls: AttentionCalls, chip: ChipSpec, stored: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, Parts]:
         """Kernels whose constants other families have."""
         fp8_group = chip.architecture.split("-")[0] in self.graph.fp8_output_group
-        found = module_gemms(calls, chip, self.graph.fp8_family, fp8_group)
-        logits = constants_for(self.graph.logits_family, chip).values
+        fp8 = stored[self.graph.fp8_family]
+        found = module_gemms(calls, chip, stored["gemm_bf16"], fp8, fp8_group)
         sizes = (calls.batch, calls.new, calls.past)
         rows = (*sizes, calls.top_k, calls.ties, chip)
-        prefill = top_k_parts(*rows, constants_for("top_k_v1", chip).values)
-        decode = top_k_second_parts(*rows, constants_for("top_k_v2", chip).values)
+        prefill = top_k_parts(*rows, stored["top_k_v1"])
+        decode = top_k_second_parts(*rows, stored["top_k_v2"])
+        logits = index_logits_parts(*sizes, chip, stored[self.graph.logits_family])
         short = ~calls.decode & ~calls.selects
         scored = calls.csa & ~(short & (self.graph.short_rows != "none"))
         asked = calls.csa & ~(short & (self.graph.short_rows == "all"))
         return {
             **found,
             "index_query": only(asked, found["index_query"]),
-            "logits": only(scored, index_logits_parts(*sizes, chip, logits)),
+            "logits": only(scored, logits),
             "top_k": only(scored, either(calls.decode, decode, prefill)),
         }
 
