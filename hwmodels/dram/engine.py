@@ -88,7 +88,7 @@ def run_controller(  # type: ignore[no-untyped-def]
         if totals[X_NEXT] < chunks and totals[X_IN_FLIGHT] < outstanding:
             following = min(following, max(arrivals[totals[X_NEXT]], tick + 1))
         if following >= FAR:
-            return  # nothing will ever happen again: a bug, which the caller reports
+            break  # all done; or a bug, if chunks are left, which the caller reports
         tick = following
     if totals[X_UNTIL] == 0:
         _close_window(memory, parameters, totals, totals[X_LAST])

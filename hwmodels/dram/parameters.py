@@ -180,6 +180,7 @@ def controller_memory(parameters: np.ndarray) -> np.ndarray:
     block = np.zeros(words, dtype=np.int64)
     block[[w.C_FIFO_HEAD, w.C_FIFO_TAIL]] = -1
     block[[w.C_COLUMN_AT, w.C_ROW_AT]] = w.FAR
+    block[w.C_DRAINING] = 1  # no read waits
     per_bank = parameters[w.O_REFRESH] == w.REFRESH_PER_BANK
     block[w.C_REF_DUE] = parameters[w.T_REFI_PB if per_bank else w.T_REFI]
     for number in range(int(parameters[w.O_PCS])):

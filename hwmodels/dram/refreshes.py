@@ -241,6 +241,7 @@ def refresh_banks(memory, parameters, channel, tick, trace, totals):  # type: ig
                 return True, tick + 1
         else:
             ready = max(memory[pc + P_PB_AT], memory[at + B_CLOSED] + parameters[T_RP_REF])
+            ready = max(ready, memory[at + B_ACT_AT])
             if parameters[T_ODD]:
                 ready |= 1
             if ready <= tick and (parameters[T_ODD] == 0 or tick & 1):
