@@ -24,10 +24,10 @@ RESOURCE_NAMES = {
 }
 KIND_NAMES = {
     "embed": "embedding",
-    "swa": "sliding window (swa)",
-    "csa": "compressed sparse (csa)",
-    "hca": "heavily compressed (hca)",
-    "mtp": "multi-token prediction (mtp)",
+    "swa": "sliding window (SWA)",
+    "csa": "compressed sparse (CSA)",
+    "hca": "heavily compressed (HCA)",
+    "mtp": "multi-token prediction (MTP)",
     "head": "output head",
 }
 _DEGREES = {"tensor": "TP", "data": "DP", "expert": "EP"}
@@ -48,18 +48,39 @@ def answer_sentence(result: StepResult, breakdown: StepBreakdown | None = None) 
     )
 
 
+def basis_sentence(result: StepResult) -> str:
+    """What was costed: number formats, and whose bytes and FLOP the numbers are."""
+    question = result.question
+    text = (
+        f"Costed with experts in {experts_text(result)}, index keys in {question.index_dtype} and "
+        f"cache entries in {question.kv_dtype}."
+    )
+    if question.count > 1:
+        text += (
+            f" DRAM, FLOP and memory are of one chip of {question.count:,}; tokens/s are of all."
+        )
+    return text
+
+
+def experts_text(result: StepResult) -> str:
+    """Number format of the experts: `fp8 (repacked from fp4)`."""
+    costed, stored = result.question.expert_dtype, result.stored_expert_dtype
+    return f"{costed} (repacked from {stored})" if stored not in ("", costed) else costed
+
+
 def tokens_per_s(result: StepResult) -> float:
     """New tokens of all requests over the duration of the step."""
     return result.tokens / result.seconds if result.total_ps else 0.0
 
 
 def requests_text(question: StepQuestion) -> str:
-    """The batch: `64 requests at 131,072 tokens`, with the new tokens where there are several."""
+    """The batch: `64 requests at 131,072 tokens`, or the new tokens and what is cached already."""
     requests = count_text(question.batch, "request")
     if question.new_tokens == 1:
         return f"{requests} at {count_text(question.context, 'token')}"
     each = " each" if question.batch > 1 else ""
-    past = f"at {question.context:,} tokens" if question.context else "with nothing cached"
+    cached = question.context - question.new_tokens
+    past = f"after {count_text(cached, 'cached token')}" if cached > 0 else "with nothing cached"
     return f"{requests} of {question.new_tokens:,} new tokens{each} {past}"
 
 
@@ -80,7 +101,7 @@ def kind_text(group: GroupTotal) -> str:
     """A group's name: of a kind of layer in words, with its layers where there are several."""
     if group.key not in KIND_NAMES:
         return group.key
-    several = f" ×\N{NO-BREAK SPACE}{group.scopes}" if group.scopes > 1 else ""
+    several = f" ×{group.scopes}" if group.scopes > 1 else ""
     return KIND_NAMES[group.key] + several
 
 
@@ -91,8 +112,8 @@ def proof_sentence(proof: ProofLine | None) -> str:
     verdict = "reproduces" if proof.holds else "DOES NOT reproduce"
     return (
         f"The graph, executed in float64, {verdict} the public implementation on "
-        f"{proof.golden_name} (a small model of {proof.layers} layers of every kind): logits differ "
-        f"by at most {proof.logits_difference:.2g} (allowed {proof.logits_tolerance:.0e}), stored "
-        f"activations by {proof.activations_difference:.2g} of their scale (allowed "
+        f"{proof.golden_name} (a small model of {proof.layers} layers of every kind): logits "
+        f"differ by at most {proof.logits_difference:.2g} (allowed {proof.logits_tolerance:.0e}), "
+        f"stored activations by {proof.activations_difference:.2g} of their scale (allowed "
         f"{proof.activations_tolerance:.0e}); {count_text(proof.checks, 'check')}."
     )

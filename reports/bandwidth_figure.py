@@ -1,27 +1,45 @@
-"""DRAM bandwidth over the step: bytes per second of all streams together, against the peak."""
+"""DRAM bandwidth over the step: bytes per second of all streams together, against the peak.
+
+The whole step shows each layer's mean and spread; a layer on its own shows every launch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from reports.figure_style import axis, layout
 from reports.palette import INK, MUTED, RESOURCE_COLORS
 from reports.quantity import share_text, traffic_text
-from reports.rates import RateSeries, mean_rates, rate_series
+from reports.rates import RateSeries, mean_rates, rate_quantiles, rate_series
 from simulator.basis.units import format_rate, format_time_ps
 from simulator.cost.result import StepResult
+
+LAYERS, LAUNCHES = "layers", "launches"
+_LOW, _HIGH = 0.1, 0.9
+_SHADE = "rgba(0,114,178,0.18)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A stretch of the step to zoom to; `shows` LAYERS or LAUNCHES, as the `meta` of the traces."""
+
+    name: str
+    start_s: float
+    end_s: float
+    shows: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """The figure, its sentence, and stretches of the step to zoom to: name, start and end in s."""
+    """The figure, its sentence, and its views, the first of which is shown at first."""
 
     figure: dict[str, Any]
     caption: str
-    views: tuple[tuple[str, float, float], ...]
+    views: tuple[View, ...]
 
 
 def bandwidth(result: StepResult) -> Bandwidth | None:
@@ -31,7 +49,11 @@ def bandwidth(result: StepResult) -> Bandwidth | None:
     amounts = [kernel.dram_bytes for kernel in result.kernels]
     series = rate_series(result.kernels, amounts, result.total_ps)
     peak = result.peaks.dram_bytes_per_s
-    data = [_exact(series), _mean(series, result), _peak(result, peak), _hover(series, result)]
+    data = [
+        *_layer_traces(series, result),
+        *_launch_traces(series, result),
+        _peak(result, peak),
+    ]
     top = max(peak, *series.per_second) * 1.12
     figure = {
         "data": data,
@@ -46,27 +68,50 @@ def bandwidth(result: StepResult) -> Bandwidth | None:
     )
 
 
-def _exact(series: RateSeries) -> dict[str, Any]:
-    color = RESOURCE_COLORS["memory"]
-    return {
-        **_steps("each launch", series.start_ps, series.per_second),
-        "line": {"color": color, "width": 0.7, "shape": "hv"},
-        "fill": "tozeroy",
-        "fillcolor": "rgba(0,114,178,0.18)",
-    }
-
-
-def _mean(series: RateSeries, result: StepResult) -> dict[str, Any]:
-    """Mean from the start of each layer to that of the next."""
-    starts: dict[str, int] = {}
-    for kernel in result.kernels:
-        starts[kernel.scope] = min(starts.get(kernel.scope, kernel.start_ps), kernel.start_ps)
-    edges = sorted({0, result.total_ps, *starts.values()})
+def _layer_traces(series: RateSeries, result: StepResult) -> list[dict[str, Any]]:
+    """Mean and spread from the start of each layer to that of the next."""
+    scopes: dict[int, str] = {}
+    seen: set[str] = set()
+    for kernel in sorted(result.kernels, key=lambda kernel: kernel.start_ps):
+        if kernel.scope not in seen:
+            seen.add(kernel.scope)
+            name = f"{kernel.scope} ({kernel.kind})" if kernel.kind != kernel.scope else kernel.kind
+            scopes.setdefault(kernel.start_ps, name)
+    edges = sorted({0, result.total_ps, *scopes})
     means = mean_rates(series, edges)
-    return {
-        **_steps("mean of each layer", edges, [*means, means[-1]]),
-        "line": {"color": INK, "width": 2, "shape": "hv"},
+    low, high = (rate_quantiles(series, edges, share) for share in (_LOW, _HIGH))
+    floor = {**_steps("", edges, [*low, low[-1]]), "line": {"width": 0, "shape": "hv"}}
+    band = {
+        **_steps("range in 80 % of the layer's time", edges, [*high, high[-1]]),
+        "fill": "tonexty",
     }
+    band |= {"line": {"width": 0, "shape": "hv"}, "fillcolor": _SHADE}
+    mean = _steps("mean of each layer", edges, [*means, means[-1]])
+    mean["line"] = {"color": INK, "width": 2, "shape": "hv"}
+    texts = [
+        f"{escape(scopes.get(edge, 'before the first launch'))}<br><b>{format_rate(mean_rate)}</b> "
+        f"on average<br>{format_rate(lowest)} to {format_rate(highest)} in 80 % of its time"
+        for edge, mean_rate, lowest, highest in zip(edges, means, low, high, strict=False)
+    ]
+    hover = _hover(edges, means, texts, "%{text}<extra></extra>")
+    shown = {"meta": LAYERS}
+    return [{**floor, **shown, "showlegend": False}, {**band, **shown}, mean, {**hover, **shown}]
+
+
+def _launch_traces(series: RateSeries, result: StepResult) -> list[dict[str, Any]]:
+    exact = {
+        **_steps("each launch", series.start_ps, series.per_second),
+        "line": {"color": RESOURCE_COLORS["memory"], "width": 0.7, "shape": "hv"},
+        "fill": "tozeroy",
+        "fillcolor": _SHADE,
+    }
+    texts = [
+        "<br>".join([escape(result.kernels[i].path) for i in running] or ["no launch"])
+        for running in series.running[:-1]
+    ]
+    template = "%{text}<br><b>%{y:.4s}B/s</b> at %{x:.5s}s<extra></extra>"
+    hover = _hover(series.start_ps, series.per_second, texts, template)
+    return [{**trace, "meta": LAUNCHES, "visible": False} for trace in (exact, hover)]
 
 
 def _peak(result: StepResult, peak: float) -> dict[str, Any]:
@@ -76,21 +121,18 @@ def _peak(result: StepResult, peak: float) -> dict[str, Any]:
     }
 
 
-def _hover(series: RateSeries, result: StepResult) -> dict[str, Any]:
+def _hover(
+    edges_ps: Sequence[int], rates: Sequence[float], texts: Sequence[str], template: str
+) -> dict[str, Any]:
     """Invisible points in the middle of every stretch, which carry the hover text."""
-    middles, texts = [], []
-    for index, running in enumerate(series.running[:-1]):
-        start, end = series.start_ps[index], series.start_ps[index + 1]
-        middles.append(_seconds((start + end) / 2))
-        paths = [escape(result.kernels[i].path) for i in running] or ["no launch"]
-        texts.append("<br>".join(paths))
+    middles = [(low + high) / 2 for low, high in pairwise(edges_ps)]
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": middles,
-        "y": [round(rate) for rate in series.per_second[:-1]],
+        "x": [_seconds(middle) for middle in middles],
+        "y": [round(rate) for rate in rates[: len(middles)]],
         "text": texts,
-        "hovertemplate": "%{text}<br><b>%{y:.4s}B/s</b> at %{x:.5s}s<extra></extra>",
+        "hovertemplate": template,
         "marker": {"opacity": 0, "color": MUTED},
         "showlegend": False,
     }
@@ -110,18 +152,21 @@ def _steps(name: str, times_ps: Sequence[float], rates: Sequence[float]) -> dict
 def _caption(result: StepResult, series: RateSeries, moved_bytes: int) -> str:
     peak_bytes = result.peaks.dram_bytes_per_s * result.seconds
     text = (
-        f"One rank moves {traffic_text(moved_bytes)} in {format_time_ps(result.total_ps)}: "
+        f"One chip moves {traffic_text(moved_bytes)} in {format_time_ps(result.total_ps)}: "
         f"{format_rate(moved_bytes / result.seconds)} on average, "
-        f"{share_text(moved_bytes, peak_bytes)} of the peak."
+        f"{share_text(moved_bytes, peak_bytes)} of the peak. "
+        "The shade leaves out the lowest and the highest tenth of a layer's time; "
+        "the buttons show every launch of one layer of each kind."
     )
     if series.unplaced:
         text += f" {traffic_text(series.unplaced)} of launches that take no time are not drawn."
     return text
 
 
-def _views(result: StepResult) -> tuple[tuple[str, float, float], ...]:
+def _views(result: StepResult) -> tuple[View, ...]:
     """The whole step, and the middle one of the layers of each kind."""
-    views = [("whole step", 0.0, _seconds(result.total_ps))]
+    whole = View(name="whole step", start_s=0.0, end_s=_seconds(result.total_ps), shows=LAYERS)
+    views = [whole]
     scopes: dict[str, dict[str, tuple[int, int]]] = {}
     for kernel in result.kernels:
         of_kind = scopes.setdefault(kernel.kind, {})
@@ -132,8 +177,13 @@ def _views(result: StepResult) -> tuple[tuple[str, float, float], ...]:
         start, end = of_kind[scope]
         if end > start:
             margin = (end - start) // 20
-            name = scope if scope == kind else f"{scope} ({kind})"
-            views.append((name, _seconds(start - margin), _seconds(end + margin)))
+            view = View(
+                name=scope if scope == kind else f"{scope} ({kind})",
+                start_s=_seconds(start - margin),
+                end_s=_seconds(end + margin),
+                shows=LAUNCHES,
+            )
+            views.append(view)
     return tuple(views)
 
 

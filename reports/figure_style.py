@@ -29,6 +29,7 @@ def layout(*, height: int, x: dict[str, Any], y: dict[str, Any]) -> dict[str, An
             "y": 0,
             "yref": "container",
             "yanchor": "bottom",
+            "itemsizing": "constant",
         },
         "hoverlabel": {
             "bgcolor": "#ffffff",

@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reports import critical_path, rates
-from reports.answer import machine_text, proof_sentence
+from reports.answer import basis_sentence, machine_text, proof_sentence
+from reports.glossary import names_section
 from reports.page_script import PAGE_SCRIPT
 from reports.section import Section, step_section
 from simulator.basis.assumptions import assumptions_of
@@ -29,7 +30,7 @@ _POLICY = (
 _UNITS = (
     "Numbers are rounded to four digits for reading; the files hold exact integers. "
     "1 GB = 10⁹ bytes (traffic), 1 GiB = 2³⁰ bytes (memory held). A multiply-add is two FLOP. "
-    "Times, bytes and FLOP are those of one rank, the busiest."
+    "Times, bytes and FLOP are those of one chip (rank), the busiest."
 )
 
 
@@ -59,13 +60,18 @@ def page_html(
         step_section(f"step{number}", title, result)
         for number, (title, result) in enumerate(steps, 1)
     ]
+    below = {
+        "names": names_section([result for _, result in steps]),
+        "files": _files(Path(path), files or {}),
+        "assumptions": _assumptions(steps),
+        "notes": _notes(steps),
+    }
     body = "".join(
         [
-            _header(steps[0][1], sections, proof),
+            _header([result for _, result in steps], sections, proof, _contents(sections, below)),
             "<main>",
             *(section.html for section in sections),
-            _files(Path(path), files or {}),
-            _remarks(steps),
+            *below.values(),
             "</main>",
             _footer(command),
         ]
@@ -79,21 +85,37 @@ def _title(steps: Sequence[tuple[str, StepResult]]) -> str:
     return f"{question.model} on {machine_text(question)}: {names}"
 
 
-def _header(result: StepResult, sections: Sequence[Section], proof: ProofLine | None) -> str:
+def _header(
+    results: Sequence[StepResult],
+    sections: Sequence[Section],
+    proof: ProofLine | None,
+    contents: str,
+) -> str:
+    """Each answer with what was costed; what several have in common stands once, below them."""
+    bases = [f'<p class="basis">{escape(basis_sentence(result))}</p>' for result in results]
     if len(sections) == 1:
-        answers = f"<h1>{escape(sections[0].sentence)}</h1>"
+        answers = f"<h1>{escape(sections[0].sentence)}</h1>{bases[0]}"
     else:
         answers = "".join(
             f'<h1 class="several"><a href="#{section.id}">{escape(section.title)}</a>: '
-            f"{escape(section.sentence)}</h1>"
-            for section in sections
+            f"{escape(section.sentence)}</h1>{basis if basis not in bases[index + 1 :] else ''}"
+            for index, (section, basis) in enumerate(zip(sections, bases, strict=True))
         )
+    result = results[0]
     state = "absent" if proof is None else "" if proof.holds else "broken"
     return (
         f'<header><p class="kicker">v4sim · {escape(result.question.fidelity)} model · '
         f"engine {escape(result.question.engine)}</p>{answers}"
-        f'<p class="proof {state}">{escape(proof_sentence(proof))}</p></header>'
+        f'<p class="proof {state}">{escape(proof_sentence(proof))}</p>{contents}</header>'
     )
+
+
+def _contents(sections: Sequence[Section], below: Mapping[str, str]) -> str:
+    """Links to the steps and to what stands below them."""
+    links = [(section.id, section.title) for section in sections]
+    links += [(name, name.capitalize()) for name, html in below.items() if html]
+    items = "".join(f'<a href="#{place}">{escape(title)}</a>' for place, title in links)
+    return f'<nav class="contents">{items}</nav>'
 
 
 def _files(page: Path, files: Mapping[str, Path | str]) -> str:
@@ -110,18 +132,19 @@ def _files(page: Path, files: Mapping[str, Path | str]) -> str:
     return f'<section id="files"><h3>Files</h3><ul>{"".join(items)}</ul></section>'
 
 
-def _remarks(steps: Sequence[tuple[str, StepResult]]) -> str:
-    """Assumptions and notes, each once; those of some steps only name them."""
+def _assumptions(steps: Sequence[tuple[str, StepResult]]) -> str:
     ours = assumptions_of([critical_path, rates])
-    assumptions = _once([(title, (*result.assumptions, *ours)) for title, result in steps])
-    notes = _once([(title, result.notes) for title, result in steps])
-    html = f'<section id="assumptions"><h3>Assumptions</h3><ul>{assumptions}</ul></section>'
-    if notes:
-        html += f'<section id="notes"><h3>Notes</h3><ul>{notes}</ul></section>'
-    return html
+    items = _once([(title, (*result.assumptions, *ours)) for title, result in steps])
+    return f'<section id="assumptions"><h3>Assumptions</h3><ul>{items}</ul></section>'
+
+
+def _notes(steps: Sequence[tuple[str, StepResult]]) -> str:
+    items = _once([(title, result.notes) for title, result in steps])
+    return f'<section id="notes"><h3>Notes</h3><ul>{items}</ul></section>' if items else ""
 
 
 def _once(texts: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Each text once; those of some steps only name them."""
     titles: dict[str, list[str]] = {}
     for title, sentences in texts:
         for sentence in dict.fromkeys(sentences):

@@ -75,14 +75,34 @@ def _flows(launch: int, kernel: KernelRecord, amount: int) -> Iterator[_Flow]:
 
 def mean_rates(series: RateSeries, edges_ps: Sequence[int]) -> list[float]:
     """Mean rate between each edge and the next; edges rise from 0 to the end of the step."""
-    means, stretch = [], 0
+    return [
+        sum(rate * length for rate, length in parts) / sum(length for _, length in parts)
+        for parts in _between(series, edges_ps)
+    ]
+
+
+def rate_quantiles(series: RateSeries, edges_ps: Sequence[int], share: float) -> list[float]:
+    """Rate that is not exceeded in that share of the time between each edge and the next."""
+    quantiles = []
+    for parts in _between(series, edges_ps):
+        wanted, passed = share * sum(length for _, length in parts), 0
+        for rate, length in sorted(parts):
+            passed += length
+            if passed >= wanted:
+                quantiles.append(rate)
+                break
+    return quantiles
+
+
+def _between(series: RateSeries, edges_ps: Sequence[int]) -> Iterator[list[tuple[float, int]]]:
+    """(rate, its time in ps) of each stretch between each edge and the next."""
+    stretch = 0
     for low, high in pairwise(edges_ps):
-        area, now = 0.0, low
+        parts, now = [], low
         while now < high:
             while series.start_ps[stretch + 1] <= now:
                 stretch += 1
             until = min(high, series.start_ps[stretch + 1])
-            area += series.per_second[stretch] * (until - now)
+            parts.append((series.per_second[stretch], until - now))
             now = until
-        means.append(area / (high - low))
-    return means
+        yield parts

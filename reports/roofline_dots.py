@@ -1,26 +1,32 @@
-"""The dots of a roofline: where a kernel lies, its size, and what it says when pointed at."""
+"""The dots of a roofline: where a kernel lies, its size, its name, and what it says pointed at."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from math import log10, sqrt
 from typing import Any
 
 from reports.answer import RESOURCE_NAMES
 from reports.breakdown import GroupTotal
-from reports.dot_labels import Dot, label_places
-from reports.palette import INK, RESOURCE_COLORS
+from reports.dot_labels import Box, Dot, Place, label_places, line_boxes, text_box
+from reports.palette import INK, MUTED, RESOURCE_COLORS
+from reports.peak_shares import dram_share_text, matrix_share_text
 from reports.quantity import count_text, rate_text, share_text
 from simulator.basis.units import format_rate, format_time_ps
 from simulator.cost.result import StepResult
 
 _LARGEST_DOT_PX = 64
 _SMALLEST_DOT_PX = 7
-_NAMED_SHARE = 0.03
 # What the plot measures on a wide screen; narrow ones show no names.
-_PLOT_PX = (950, 360)
+_PLOT_PX = (1108, 364)
+# The buttons that the figure has in its upper right corner.
+_BUTTONS_PX: Box = (_PLOT_PX[0] - 100, _PLOT_PX[1] - 24, *_PLOT_PX)
+# A dot that covers less of the step than this is drawn no smaller.
+SMALLEST_SHARE = (_SMALLEST_DOT_PX / _LARGEST_DOT_PX) ** 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,19 @@ class Span:
 
     x: tuple[float, float]
     y: tuple[float, float]
+
+    def place_px(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point lies on a wide screen, from the lower left."""
+        return _PLOT_PX[0] * _along(x, self.x), _PLOT_PX[1] * _along(y, self.y)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dots:
+    """Traces and names of all dots, and the names of those without room for one."""
+
+    traces: list[dict[str, Any]]
+    annotations: list[dict[str, Any]]
+    unnamed: list[str]
 
 
 def intensity(group: GroupTotal) -> float:
@@ -41,65 +60,118 @@ def achieved_per_s(group: GroupTotal) -> float:
     return group.total_flops * 10**12 / group.duration_ps
 
 
-def dot_traces(
-    groups: Sequence[GroupTotal], result: StepResult, span: Span
-) -> list[dict[str, Any]]:
-    """One plotly trace for each resource that binds a kernel; large dots carry names."""
-    places = _name_places(groups, result, span)
+def draw_dots(
+    groups: Sequence[GroupTotal],
+    result: StepResult,
+    span: Span,
+    roofs: Sequence[Mapping[str, Any]],
+) -> Dots:
+    """One trace for each resource that binds a kernel; the largest dots carry names.
+
+    Hidden kernels are open circles without a name. Names keep off the lines of the roofs.
+    """
     traces = []
     for resource, label in RESOURCE_NAMES.items():
         bound = [group for group in groups if group.bound == resource]
         if bound:
-            trace = _trace(bound, places, result)
-            trace["name"] = label
-            trace["marker"]["color"] = RESOURCE_COLORS[resource]
-            traces.append(trace)
-    return traces
+            trace = _trace(bound, result, RESOURCE_COLORS[resource])
+            traces.append({**trace, "name": label})
+    names = dot_names(groups)
+    places = _name_places(groups, names, result, span, _roof_boxes(roofs, span))
+    return Dots(
+        traces=traces,
+        annotations=[
+            _annotation(group, names[group.key], place, result)
+            for group, place in places
+            if place is not None
+        ],
+        unnamed=[names[group.key] for group, place in places if place is None],
+    )
 
 
-def _trace(
-    groups: Sequence[GroupTotal], places: Mapping[str, str], result: StepResult
-) -> dict[str, Any]:
+def dot_names(groups: Sequence[GroupTotal]) -> dict[str, str]:
+    """Names by key: without the kinds of layer, unless only they tell two dots apart."""
+    short = {group.key: group.key.rsplit(" (", 1)[0] for group in groups}
+    times = Counter(short.values())
+    return {key: name if times[name] == 1 else key for key, name in short.items()}
+
+
+def _trace(groups: Sequence[GroupTotal], result: StepResult, color: str) -> dict[str, Any]:
     return {
         "type": "scatter",
-        "mode": "markers+text",
+        "mode": "markers",
         "x": [intensity(group) for group in groups],
         "y": [achieved_per_s(group) for group in groups],
-        "text": [escape(_name(group)) if places.get(group.key) else "" for group in groups],
-        "textposition": [places.get(group.key) or "middle right" for group in groups],
-        "textfont": {"size": 11, "color": INK},
         "customdata": [_hover(group, result) for group in groups],
         "hovertemplate": "%{customdata}<extra></extra>",
         "marker": {
+            "color": color,
             "opacity": 0.75,
+            "symbol": ["circle" if group.critical_ps else "circle-open" for group in groups],
             "size": [_size_px(group, result) for group in groups],
-            "line": {"color": "#ffffff", "width": 1},
+            "line": {
+                "color": ["#ffffff" if group.critical_ps else color for group in groups],
+                "width": 1,
+            },
         },
     }
 
 
-def _name(group: GroupTotal) -> str:
-    return group.key.rsplit(" (", 1)[0]
-
-
 def _size_px(group: GroupTotal, result: StepResult) -> float:
-    return max(_SMALLEST_DOT_PX, _LARGEST_DOT_PX * sqrt(group.duration_ps / result.total_ps))
+    return max(_SMALLEST_DOT_PX, _LARGEST_DOT_PX * sqrt(group.critical_ps / result.total_ps))
 
 
-def _name_places(groups: Sequence[GroupTotal], result: StepResult, span: Span) -> dict[str, str]:
-    groups = sorted(groups, key=lambda group: -group.duration_ps)
-    dots = [
-        Dot(
-            name=_name(group),
-            x_px=_PLOT_PX[0] * _along(intensity(group), span.x),
-            y_px=_PLOT_PX[1] * _along(achieved_per_s(group), span.y),
-            size_px=_size_px(group, result),
-        )
-        for group in groups
-    ]
-    named = sum(group.duration_ps >= _NAMED_SHARE * result.total_ps for group in groups)
-    places = label_places(dots[:named], dots[named:])
-    return {group.key: place for group, place in zip(groups, places, strict=False)}
+def _name_places(
+    groups: Sequence[GroupTotal],
+    names: Mapping[str, str],
+    result: StepResult,
+    span: Span,
+    taken: Sequence[Box],
+) -> list[tuple[GroupTotal, Place | None]]:
+    """Places for the names of all that are not hidden, the largest part of the step first."""
+    shown = sorted((g for g in groups if g.critical_ps), key=lambda group: -group.critical_ps)
+    hidden = [group for group in groups if not group.critical_ps]
+    dots = []
+    for group in (*shown, *hidden):
+        x_px, y_px = span.place_px(intensity(group), achieved_per_s(group))
+        size_px = _size_px(group, result)
+        dots.append(Dot(name=names[group.key], x_px=x_px, y_px=y_px, size_px=size_px))
+    within = (0, 0, *_PLOT_PX)
+    places = label_places(dots[: len(shown)], dots[len(shown) :], taken=taken, within=within)
+    return list(zip(shown, places, strict=True))
+
+
+def _roof_boxes(roofs: Sequence[Mapping[str, Any]], span: Span) -> list[Box]:
+    """What the roofs' lines and their texts, which end above left of their points, take up."""
+    boxes = [_BUTTONS_PX]
+    for roof in roofs:
+        points = [span.place_px(x, y) for x, y in zip(roof["x"], roof["y"], strict=True)]
+        for start, end in pairwise(points):
+            boxes += line_boxes(start, end)
+        for text, point in zip(roof["text"], points, strict=True):
+            if text:
+                boxes.append(text_box(text, *point))
+    return boxes
+
+
+def _annotation(group: GroupTotal, name: str, place: Place, result: StepResult) -> dict[str, Any]:
+    """A name beside its dot, with a line to it from afar; plotly counts y downwards here."""
+    return {
+        "x": log10(intensity(group)),
+        "y": log10(achieved_per_s(group)),
+        "ax": place.x_px,
+        "ay": -place.y_px,
+        "text": escape(name),
+        "font": {"size": 11, "color": INK},
+        "xanchor": place.side,
+        "yanchor": "middle",
+        "borderpad": 0,
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 0.8,
+        "arrowcolor": MUTED if place.line else "rgba(0,0,0,0)",
+        "standoff": _size_px(group, result) / 2,
+    }
 
 
 def _along(value: float, ends: tuple[float, float]) -> float:
@@ -107,22 +179,23 @@ def _along(value: float, ends: tuple[float, float]) -> float:
 
 
 def _hover(group: GroupTotal, result: StepResult) -> str:
-    dram = rate_text(group.dram_bytes, group.duration_ps, "B/s")
-    of_peak = share_text(
-        group.dram_bytes * 10**12, result.peaks.dram_bytes_per_s * group.duration_ps
-    )
-    mean_ps = group.duration_ps / group.launches
     launches = count_text(group.launches, "launch", "launches")
-    return "<br>".join(
-        [
-            f"<b>{escape(group.key)}</b>",
-            f"{escape(group.first_path)}{' and so on' if group.launches > 1 else ''}",
-            f"{launches}, {format_time_ps(mean_ps)} on average",
-            f"{format_time_ps(group.duration_ps)} in all, "
-            f"{share_text(group.duration_ps, result.total_ps)} of the step",
-            f"{format_rate(intensity(group), 'FLOP/B')}, "
-            f"{format_rate(achieved_per_s(group), 'FLOP/s')}",
-            f"DRAM {dram}, {of_peak} of peak",
-            f"bound by {RESOURCE_NAMES[group.bound]}",
-        ]
+    about = result.abouts.get(group.key.rsplit(" (", 1)[0], "")
+    part = (
+        f"{share_text(group.critical_ps, result.total_ps)} of the step waits for it"
+        if group.critical_ps
+        else "hidden: the step does not wait for it"
     )
+    lines = [
+        f"<b>{escape(group.key)}</b>",
+        escape(about),
+        f"{launches}, {format_time_ps(group.duration_ps / group.launches)} on average",
+        f"{format_time_ps(group.duration_ps)} in all; {part}",
+        f"{format_rate(intensity(group), 'FLOP/B')}",
+        f"matrix math {format_rate(achieved_per_s(group), 'FLOP/s')}, "
+        f"{matrix_share_text(group, result.peaks, group.duration_ps)} of peak",
+        f"DRAM {rate_text(group.dram_bytes, group.duration_ps, 'B/s')}, "
+        f"{dram_share_text(group, result.peaks, group.duration_ps)} of peak",
+        f"bound by {RESOURCE_NAMES[group.bound]}",
+    ]
+    return "<br>".join(line for line in lines if line)

@@ -16,17 +16,35 @@ from reports.distinct_kernels import distinct_kernels
 from reports.figure_style import layout, log_axis
 from reports.palette import MUTED
 from reports.quantity import share_text
-from reports.roofline_dots import Span, achieved_per_s, dot_traces, intensity
+from reports.roofline_dots import (
+    SMALLEST_SHARE,
+    Span,
+    achieved_per_s,
+    dot_names,
+    draw_dots,
+    intensity,
+)
 from simulator.basis.units import format_rate
 from simulator.cost.result import StepResult
+
+_CAPTION = (
+    "One dot an operation, and one a kind of layer where the work differs. Its area is its share "
+    f"of the step; all under {100 * SMALLEST_SHARE:.1f} % are drawn alike. Point at a dot, or "
+    "tap it, for its name and numbers."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """The figure, and in words what log axes have no place for."""
+    """The figure, how to read it, and in words what it has no place for.
+
+    `unnamed` are the dots that carry no name even on a wide screen.
+    """
 
     figure: dict[str, Any]
     caption: str
+    remarks: tuple[str, ...]
+    unnamed: tuple[str, ...]
 
 
 def roofline(result: StepResult, breakdown: StepBreakdown) -> Roofline | None:
@@ -38,15 +56,19 @@ def roofline(result: StepResult, breakdown: StepBreakdown) -> Roofline | None:
     roofs = _roofs(result)
     span = _span(placed, roofs, result.peaks.dram_bytes_per_s)
     lines = _roof_lines(roofs, result.peaks.dram_bytes_per_s, span)
-    figure = {
-        "data": [*lines, *dot_traces(placed, result, span)],
-        "layout": layout(
-            height=460,
-            x=log_axis("FLOP per DRAM byte", "", *span.x),
-            y=log_axis("achieved rate", "FLOP/s", *span.y),
-        ),
-    }
-    return Roofline(figure=figure, caption=_caption(result, groups, placed))
+    dots = draw_dots(placed, result, span, lines)
+    axes = layout(
+        height=460,
+        x=log_axis("FLOP per DRAM byte", "", *span.x),
+        y=log_axis("achieved rate", "FLOP/s", *span.y),
+    )
+    figure = {"data": [*lines, *dots.traces], "layout": {**axes, "annotations": dots.annotations}}
+    return Roofline(
+        figure=figure,
+        caption=_CAPTION,
+        remarks=_remarks(result, groups, placed),
+        unnamed=tuple(dots.unnamed),
+    )
 
 
 def _roofs(result: StepResult) -> dict[str, float]:
@@ -94,19 +116,39 @@ def _line(x: list[float], y: list[float]) -> dict[str, Any]:
     }
 
 
-def _caption(result: StepResult, groups: Sequence[GroupTotal], placed: Sequence[GroupTotal]) -> str:
-    """What the dots are, and everything of the step that the axes cannot show."""
-    sentences = ["The area of a dot is its kernel's share of the time."]
-    shown = {group.key for group in placed}
-    left = [group for group in groups if group.key not in shown]
-    if left:
-        names = ", ".join(dict.fromkeys(group.key.rsplit(" (", 1)[0] for group in left))
-        share = share_text(sum(group.duration_ps for group in left), result.total_ps)
-        sentences.append(
-            f"No place on these axes, for want of matrix FLOP or DRAM bytes: {names} "
-            f"({share} of the time)."
+def _remarks(
+    result: StepResult, groups: Sequence[GroupTotal], placed: Sequence[GroupTotal]
+) -> tuple[str, ...]:
+    """Everything of the step that the axes cannot show, and what the dots do not say."""
+    remarks = []
+    names = dot_names(placed)
+    if hidden := [names[group.key] for group in placed if not group.critical_ps]:
+        remarks.append(
+            f"Open circles are hidden, they run beside something longer: {', '.join(hidden)}."
+        )
+    for lacking, left in _left_out(groups).items():
+        share = share_text(sum(group.critical_ps for group in left), result.total_ps)
+        remarks.append(
+            f"Not on these axes, without {lacking}: {_names(left)} ({share} of the step)."
         )
     unknown = [name for name in math_classes(result) if name not in result.peaks.matrix_flops_per_s]
     if unknown:
-        sentences.append(f"No roof: {result.peaks.name} states no peak for {', '.join(unknown)}.")
-    return " ".join(sentences)
+        remarks.append(f"No roof: {result.peaks.name} states no peak for {', '.join(unknown)}.")
+    return tuple(remarks)
+
+
+def _left_out(groups: Sequence[GroupTotal]) -> dict[str, list[GroupTotal]]:
+    """Groups that log axes cannot show, by what they lack."""
+    left: dict[str, list[GroupTotal]] = {}
+    for group in groups:
+        if not group.total_flops:
+            left.setdefault("matrix FLOP", []).append(group)
+        elif not group.dram_bytes:
+            left.setdefault("DRAM bytes", []).append(group)
+        elif not group.duration_ps:
+            left.setdefault("time", []).append(group)
+    return left
+
+
+def _names(groups: Sequence[GroupTotal]) -> str:
+    return ", ".join(dict.fromkeys(dot_names(groups).values()))

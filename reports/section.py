@@ -8,6 +8,7 @@ from typing import Any
 
 from reports.answer import (
     answer_sentence,
+    experts_text,
     layout_text,
     machine_text,
     tokens_per_s,
@@ -15,11 +16,13 @@ from reports.answer import (
 from reports.bandwidth_figure import bandwidth
 from reports.bars import group_bars, memory_bar, resource_legend
 from reports.breakdown import StepBreakdown
+from reports.glossary import KIND_ABOUTS
 from reports.operations_grid import operations_grid
+from reports.peak_shares import matrix_share_text
 from reports.quantity import number_text, rate_text, share_text
-from reports.roofline_figure import roofline
+from reports.roofline_figure import Roofline, roofline
 from simulator.basis.units import format_bytes, format_time_ps
-from simulator.cost.result import StepQuestion, StepResult
+from simulator.cost.result import StepResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +44,11 @@ def step_section(section_id: str, title: str, result: StepResult) -> Section:
     parts = [
         f"<h2>{escape(title)}</h2>",
         _tiles(result, breakdown),
-        _facts(result.question),
+        _facts(result),
         _bars(result, breakdown),
         _roofline(f"{section_id}-roofline", result, breakdown, figures),
         _bandwidth(f"{section_id}-bandwidth", result, figures),
-        f"<h3>Operations</h3>{operations_grid(breakdown)}",
+        f'<h3 id="{section_id}-operations">Operations</h3>{operations_grid(breakdown)}',
     ]
     html = f'<section class="step" id="{section_id}">{"".join(parts)}</section>'
     return Section(id=section_id, title=title, sentence=sentence, html=html, figures=figures)
@@ -60,12 +63,14 @@ def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
         each = tokens_per_s(result) / result.question.batch
         tiles.append(("each request", f"{number_text(each)} tokens/s"))
     share = share_text(total.dram_bytes, dram_peak_bytes, digits=0)
-    tiles.append(
-        (f"DRAM, {share} of peak", rate_text(total.dram_bytes, result.total_ps, "B/s")),
-    )
-    tiles.append(("matrix math", rate_text(total.total_flops, result.total_ps, "FLOP/s")))
+    chip = " a chip" if result.question.count > 1 else ""
+    rate = rate_text(total.dram_bytes, result.total_ps, "B/s")
+    tiles.append((f"DRAM, {share} of peak", rate + chip))
+    share = matrix_share_text(total, peaks, result.total_ps)
+    rate = rate_text(total.total_flops, result.total_ps, "FLOP/s")
+    tiles.append((f"matrix math, {share} of peak", rate + chip))
     share = share_text(memory.used_bytes, memory.capacity_bytes, digits=0)
-    tiles.append((f"memory, {share} in use", format_bytes(memory.used_bytes)))
+    tiles.append((f"memory, {share} in use", format_bytes(memory.used_bytes) + chip))
     body = "".join(
         f'<div class="tile"><span>{label}</span><b>{number}</b> {unit}</div>'
         for label, (number, _, unit) in ((label, value.partition(" ")) for label, value in tiles)
@@ -73,7 +78,8 @@ def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
     return f'<div class="tiles">{body}</div>'
 
 
-def _facts(question: StepQuestion) -> str:
+def _facts(result: StepResult) -> str:
+    question = result.question
     facts = {
         "model": question.model,
         "chips": machine_text(question),
@@ -83,9 +89,9 @@ def _facts(question: StepQuestion) -> str:
         "new tokens": f"{question.new_tokens:,} a request",
         "engine": question.engine,
         "fidelity": question.fidelity,
-        "experts": question.expert_dtype,
-        "cache": question.kv_dtype,
-        "index": question.index_dtype,
+        "experts": experts_text(result),
+        "cache entries": question.kv_dtype,
+        "index keys": question.index_dtype,
     }
     if not layout_text(question.layout):
         facts["layout"] = "one rank"
@@ -97,15 +103,17 @@ def _facts(question: StepQuestion) -> str:
 
 def _bars(result: StepResult, breakdown: StepBreakdown) -> str:
     legend = resource_legend(breakdown.total.critical_ps_by_bound)
-    operations = group_bars(breakdown.by_operation, result.total_ps)
-    kinds = group_bars(breakdown.by_layer_kind, result.total_ps)
+    operations = group_bars(breakdown.by_operation, result.total_ps, result.abouts)
+    kinds = group_bars(breakdown.by_layer_kind, result.total_ps, KIND_ABOUTS)
     return (
         "<h3>Where the time goes, by operation</h3>"
         '<p class="note">Each instant counts for the launch that the end of the step waits for, '
-        "coloured by what binds that launch. The bars add up to the step.</p>"
+        "coloured by what binds that launch. The bars add up to the step; what is hidden runs "
+        'beside something longer. Point at a bar for what it does, or see <a href="#names">what '
+        "the names mean</a>.</p>"
         f"{legend}{operations}"
         f'<div class="columns"><div><h3>By kind of layer</h3>{kinds}</div>'
-        f"<div><h3>Memory of one rank</h3>{memory_bar(result.memory)}</div></div>"
+        f"<div><h3>Memory of one chip</h3>{memory_bar(result.memory)}</div></div>"
     )
 
 
@@ -118,8 +126,16 @@ def _roofline(
     figures[place] = drawn.figure
     return (
         f'<h3>Roofline</h3><p class="note">{escape(drawn.caption)}</p>'
-        f'<div class="figure" id="{place}"></div>'
+        f'<div class="figure" id="{place}"></div>{_remarks(drawn)}'
     )
+
+
+def _remarks(drawn: Roofline) -> str:
+    items = "".join(f"<li>{escape(remark)}</li>" for remark in drawn.remarks)
+    if drawn.unnamed:
+        names = escape(", ".join(drawn.unnamed))
+        items += f'<li class="wide">No room for the names of: {names}.</li>'
+    return f'<ul class="note">{items}</ul>' if items else ""
 
 
 def _bandwidth(place: str, result: StepResult, figures: dict[str, dict[str, Any]]) -> str:
@@ -128,9 +144,10 @@ def _bandwidth(place: str, result: StepResult, figures: dict[str, dict[str, Any]
         return ""
     figures[place] = drawn.figure
     buttons = "".join(
-        f'<button type="button" data-figure="{place}" data-from="{low!r}" data-to="{high!r}" '
-        f'aria-pressed="{"true" if index == 0 else "false"}">{escape(name)}</button>'
-        for index, (name, low, high) in enumerate(drawn.views)
+        f'<button type="button" data-figure="{place}" data-from="{view.start_s!r}" '
+        f'data-to="{view.end_s!r}" data-shows="{view.shows}" '
+        f'aria-pressed="{"true" if index == 0 else "false"}">{escape(view.name)}</button>'
+        for index, view in enumerate(drawn.views)
     )
     return (
         f'<h3>DRAM bandwidth over time</h3><p class="note">{escape(drawn.caption)}</p>'

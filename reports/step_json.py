@@ -10,6 +10,7 @@ from typing import Any
 
 from reports.answer import answer_sentence, tokens_per_s
 from reports.breakdown import GroupTotal, StepBreakdown
+from reports.glossary import names_of
 from simulator.basis.atomic import write_text
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
 
@@ -40,6 +41,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
             "dram_bytes_per_s": result.peaks.dram_bytes_per_s,
             "link_bytes_per_s": result.peaks.link_bytes_per_s,
         },
+        "names": names_of(result),
         "assumptions": list(result.assumptions),
         "notes": list(result.notes),
         "kernels": [

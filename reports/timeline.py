@@ -160,7 +160,8 @@ def _tracks(
     yield "layers", _layers(result)
     streams: dict[int, list[_Slice]] = {}
     for kernel, decided_ps in zip(result.kernels, critical_ps, strict=True):
-        streams.setdefault(kernel.stream, []).append(_launch(kernel, decided_ps))
+        about = result.abouts.get(kernel.name, "")
+        streams.setdefault(kernel.stream, []).append(_launch(kernel, decided_ps, about))
     for stream in sorted(streams):
         yield f"stream {stream}", streams[stream]
 
@@ -188,8 +189,9 @@ def _layers(result: StepResult) -> list[_Slice]:
     return slices
 
 
-def _launch(kernel: KernelRecord, critical_ps: int) -> _Slice:
+def _launch(kernel: KernelRecord, critical_ps: int, about: str) -> _Slice:
     arguments: dict[str, int | str] = {
+        **({"about": about} if about else {}),
         "path": kernel.path,
         "family": kernel.family,
         "kind": kernel.kind,

@@ -228,6 +228,8 @@ def make_step(layers: int = 43, **changes: Any) -> StepResult:
             "collectives start together on all ranks: no rank is late.",
         ),
         notes=("The indexer's logits fit the last-level cache; they add no DRAM traffic.",),
+        abouts={name: f"what {name} does" for name in dict.fromkeys(k.name for k in clock.kernels)},
+        stored_expert_dtype="fp4",
     )
 
 
@@ -236,11 +238,11 @@ def make_memory(**changes: int) -> MemoryUse:
     memory = MemoryUse(
         weight_bytes=21_474_836_480,
         state_bytes_by_pool={
-            "window_ring": 184_549_376,
-            "csa_pool": 13_958_643_712,
-            "hca_pool": 429_496_730,
-            "indexer_pool": 5_033_164_800,
-            "compressor_ring": 94_371_840,
+            "window": 184_549_376,
+            "c4": 13_958_643_712,
+            "c128": 429_496_730,
+            "index": 5_033_164_800,
+            "state": 94_371_840,
         },
         workspace_bytes=3_221_225_472,
         capacity_bytes=141_000_000_000,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reports.answer import answer_sentence, kind_text, layout_text, proof_sentence
+from reports.answer import (
+    answer_sentence,
+    basis_sentence,
+    kind_text,
+    layout_text,
+    proof_sentence,
+)
 from reports.breakdown import StepBreakdown
 from tests.reports.factory import make_kernel, make_proof, make_question, make_result
 from workloads.parallel import ParallelLayout
@@ -25,13 +31,33 @@ def test_decode() -> None:
 
 
 def test_prefill_states_new_tokens() -> None:
-    question = make_question(phase="prefill", batch=2, context=0, new_tokens=4096, count=1)
+    question = make_question(phase="prefill", batch=2, context=4096, new_tokens=4096, count=1)
     question = replace(question, layout=ParallelLayout())
     result = make_result(make_kernel("a", 0, 1000 * MS, bound="matrix"))
     result = replace(result, question=question, tokens=8192)
     assert answer_sentence(result) == (
         "One prefill step of V4-Flash for 2 requests of 4,096 new tokens each with nothing cached "
         "on 1 x H200 takes 1 s: 8,192 tokens/s; matrix math binds 100 % of it."
+    )
+
+
+def test_prefill_states_what_is_cached() -> None:
+    question = make_question(phase="prefill", batch=1, context=5000, new_tokens=4096)
+    result = replace(make_result(make_kernel("a", 0, MS)), question=question)
+    assert "for 1 request of 4,096 new tokens after 904 cached tokens on" in answer_sentence(result)
+
+
+def test_the_basis_names_formats_and_whose_numbers_they_are() -> None:
+    result = make_result(make_kernel("a", 0, MS))
+    assert basis_sentence(result) == (
+        "Costed with experts in fp4, index keys in fp8 and cache entries in fp8. "
+        "DRAM, FLOP and memory are of one chip of 8; tokens/s are of all."
+    )
+    one = make_question(count=1, expert_dtype="fp8", index_dtype="fp4")
+    result = replace(result, question=one, stored_expert_dtype="fp4")
+    assert basis_sentence(result) == (
+        "Costed with experts in fp8 (repacked from fp4), index keys in fp4 and cache entries in "
+        "fp8."
     )
 
 
@@ -60,4 +86,4 @@ def test_proof() -> None:
 def test_kinds_are_named_with_their_layers() -> None:
     kernels = [make_kernel("a", i, i + 1, scope=f"layer{i}") for i in range(3)]
     (group,) = StepBreakdown(make_result(*kernels)).by_layer_kind
-    assert kind_text(group) == "compressed sparse (csa) ×\N{NO-BREAK SPACE}3"
+    assert kind_text(group) == "compressed sparse (CSA) ×3"

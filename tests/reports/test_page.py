@@ -87,9 +87,14 @@ def test_it_is_well_formed_and_loads_nothing(html: str) -> None:
 def test_it_links_its_sections_and_files(html: str) -> None:
     reader = _read(html)
     targets = [target for _, _, target in reader.links]
-    assert targets == ["#step1", "#step2", "decode%20launches.csv", "t.perfetto-trace"]
+    assert targets == [
+        *("#step1", "#step2"),
+        *("#step1", "#step2", "#names", "#files", "#assumptions", "#notes"),
+        *("#names", "#names"),
+        *("decode%20launches.csv", "t.perfetto-trace"),
+    ]
+    assert {target[1:] for target in targets if target.startswith("#")} <= set(reader.ids)
     assert len(set(reader.ids)) == len(reader.ids)
-    assert {"step1", "step2"} <= set(reader.ids)
     assert "open it in ui.perfetto.dev" in html
 
 
@@ -123,7 +128,11 @@ def test_figures_have_places_and_true_numbers(html: str) -> None:
         f"step{step}-{name}" for step in (1, 2) for name in ("roofline", "bandwidth")
     }
     result = STEPS[0][1]
-    exact, mean, peak, _ = figures["step1-bandwidth"]["data"]
+    traces = figures["step1-bandwidth"]["data"]
+    exact, mean, peak = (
+        next(trace for trace in traces if trace.get("name", "").startswith(name))
+        for name in ("each launch", "mean", "peak")
+    )
     lengths = [b - a for a, b in zip(exact["x"], exact["x"][1:], strict=False)]
     moved = sum(rate * length for rate, length in zip(exact["y"], lengths, strict=False))
     assert moved == pytest.approx(sum(k.dram_bytes for k in result.kernels), rel=1e-6)
@@ -134,9 +143,32 @@ def test_figures_have_places_and_true_numbers(html: str) -> None:
 
 def test_every_operation_is_in_the_table(html: str) -> None:
     section = html[html.index('id="step1"') : html.index('id="step2"')]
-    names = re.findall(r"<tr><th>([^<]+)</th>", section)
+    names = re.findall(r"<tr><th[^>]*>([^<]+)</th>", section)
     assert set(names) >= {kernel.name for kernel in STEPS[0][1].kernels}
     assert "<td>1,136</td>" in section  # launches of the step
+
+
+def test_a_view_shows_layers_or_launches(html: str) -> None:
+    shown = re.findall(r'data-figure="step1-bandwidth"[^>]*data-shows="(\w+)"', html)
+    assert shown == ["layers", *["launches"] * 5]
+    for trace in _figures(_read(html))["step1-bandwidth"]["data"]:
+        assert trace.get("visible", True) == (trace.get("meta") != "launches")
+
+
+def test_names_are_explained_where_they_stand_and_once_below(html: str) -> None:
+    text = unescape(html)
+    assert 'title="what experts_down does"' in text
+    assert text.count("<dt>experts_down</dt><dd>what experts_down does</dd>") == 1
+    assert text.count("<dt>compressor rows</dt>") == 1
+    assert "state: state" not in text
+    assert text.count("<dt>heavily compressed (HCA)</dt>") == 1
+
+
+def test_it_says_what_was_costed_once_for_equal_steps(html: str) -> None:
+    assert html.count('class="basis"') == 1
+    assert "experts in fp4, index keys in fp8" in html
+    other = replace(STEPS[1][1], stored_expert_dtype="fp8")
+    assert page_html("r.html", [STEPS[0], ("B", other)]).count('class="basis"') == 2
 
 
 def test_it_survives_a_step_without_launches() -> None:

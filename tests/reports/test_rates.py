@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.rates import mean_rates, rate_series
+from reports.rates import mean_rates, rate_quantiles, rate_series
 from tests.reports.factory import make_kernel, make_step
 
 
@@ -37,3 +37,11 @@ def test_means_between_edges() -> None:
     series = rate_series(kernels, [100, 100], 200)
     assert mean_rates(series, [0, 100, 200]) == [1e12, 1e12]
     assert mean_rates(series, [0, 50, 150, 200]) == [1e12, 0.5e12, 2e12]
+
+
+def test_quantiles_between_edges_weigh_by_time() -> None:
+    kernels = [make_kernel("a", 0, 60), make_kernel("b", 60, 100)]
+    series = rate_series(kernels, [60, 400], 200)
+    assert rate_quantiles(series, [0, 100, 200], 0.6) == [1e12, 0]
+    assert rate_quantiles(series, [0, 100, 200], 0.61) == [10e12, 0]
+    assert rate_quantiles(series, [0, 200], 0.5) == [0]

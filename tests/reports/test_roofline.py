@@ -8,7 +8,7 @@ import pytest
 
 from reports.breakdown import StepBreakdown
 from reports.distinct_kernels import distinct_kernels
-from reports.dot_labels import Dot, label_places
+from reports.dot_labels import Dot, Place, label_places
 from reports.roofline_figure import Roofline, roofline
 from simulator.cost.result import KernelRecord, StepResult
 from tests.reports.factory import make_kernel, make_result, make_step
@@ -21,7 +21,11 @@ def _roofline(result: StepResult) -> Roofline:
 
 
 def _dots(drawn: Roofline) -> list[dict[str, Any]]:
-    return [trace for trace in drawn.figure["data"] if trace["mode"] == "markers+text"]
+    return [trace for trace in drawn.figure["data"] if trace["mode"] == "markers"]
+
+
+def _names(drawn: Roofline) -> list[str]:
+    return [annotation["text"] for annotation in drawn.figure["layout"]["annotations"]]
 
 
 def _kinds(*kernels: KernelRecord) -> list[str]:
@@ -42,8 +46,9 @@ def test_every_kernel_has_a_dot_or_is_named() -> None:
     shown = {text.split(" (")[0][3:] for dots in _dots(drawn) for text in dots["customdata"]}
     named = {kernel.name for kernel in result.kernels} - shown
     assert "attn_all_reduce" in named
-    assert all(name in drawn.caption for name in named)
-    assert "H200 states no peak for fp32" in drawn.caption
+    remarks = " ".join(drawn.remarks)
+    assert all(name in remarks for name in named)
+    assert "H200 states no peak for fp32" in remarks
 
 
 def test_roofs_are_those_of_classes_in_use() -> None:
@@ -68,19 +73,64 @@ def test_names_do_not_overlap() -> None:
     near = [Dot(name="left", x_px=100, y_px=100, size_px=20)]
     near.append(Dot(name="right", x_px=125, y_px=100, size_px=20))
     first, second = label_places(near)
-    assert first != "middle right"
-    assert second == "middle right"
+    assert first == Place(x_px=0, y_px=-20, side="center", line=False)
+    assert second == Place(x_px=13, y_px=0, side="left", line=False)
+
+
+def test_a_name_of_a_dot_on_a_larger_one_stands_outside_with_a_line() -> None:
+    dots = [
+        Dot(name=name, x_px=200, y_px=200, size_px=size) for name, size in (("a", 60), ("b", 9))
+    ]
+    large, small = label_places(dots)
+    assert large == Place(x_px=33, y_px=0, side="left", line=False)
+    assert small is not None
+    assert small.line
+    assert max(abs(small.x_px), abs(small.y_px)) > 30
+
+
+def test_names_keep_off_what_is_taken_and_stay_within() -> None:
+    dot = Dot(name="name", x_px=50, y_px=50, size_px=10)
+    assert label_places([dot], taken=[(60, 40, 70, 60)]) != label_places([dot])
+    assert label_places([dot], within=(0, 0, 60, 60)) == [
+        Place(x_px=-8, y_px=0, side="right", line=False)
+    ]
 
 
 def test_a_name_without_room_is_left_out() -> None:
     crowd = [
         Dot(name="", x_px=x, y_px=y, size_px=10) for x in range(0, 200, 9) for y in range(0, 200, 9)
     ]
-    assert label_places([Dot(name="middle", x_px=100, y_px=100, size_px=10)], crowd) == [""]
+    assert label_places([Dot(name="middle", x_px=100, y_px=100, size_px=10)], crowd) == [None]
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 def test_large_kernels_are_named(phase: str) -> None:
     drawn = _roofline(make_step(phase=phase))
-    names = [text for dots in _dots(drawn) for text in dots["text"] if text]
-    assert "indexer_score" in names
+    assert "indexer_score" in _names(drawn)
+    groups = distinct_kernels(StepBreakdown(make_step(phase=phase)))
+    placed = {text.split("<br>")[0][3:-4] for dots in _dots(drawn) for text in dots["customdata"]}
+    waited_for = [group for group in groups if group.key in placed and group.critical_ps]
+    assert len(_names(drawn)) + len(drawn.unnamed) == len(waited_for)
+
+
+def test_hidden_kernels_are_open_circles_without_a_name() -> None:
+    hidden = make_kernel("small", 10, 20, stream=1, dram_read_bytes=1_000)
+    drawn = _roofline(make_result(make_kernel("large", 0, 100), hidden))
+    (dots,) = _dots(drawn)
+    assert dots["marker"]["symbol"] == ["circle", "circle-open"]
+    assert _names(drawn) == ["large"]
+    assert "beside something longer: small." in drawn.remarks[0]
+
+
+def test_the_area_of_a_dot_is_its_share_of_the_step() -> None:
+    kernels = [make_kernel("a", 0, 400), make_kernel("b", 400, 500, dram_read_bytes=10_000)]
+    (dots,) = _dots(_roofline(make_result(*kernels)))
+    large, small = dots["marker"]["size"]
+    assert large**2 == pytest.approx(4 * small**2)
+
+
+def test_kinds_stand_in_a_name_only_to_tell_dots_apart() -> None:
+    kernels = [make_kernel("a", 0, 100), make_kernel("b", 100, 200)]
+    kernels.append(make_kernel("b", 200, 300, kind="hca", dram_read_bytes=10_000))
+    names = {*_names(_roofline(make_result(*kernels)))}
+    assert names == {"a", "b (csa)", "b (hca)"}

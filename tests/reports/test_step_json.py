@@ -25,6 +25,7 @@ KEYS = [
     "layer_kinds",
     "memory",
     "peaks",
+    "names",
     "assumptions",
     "notes",
     "kernels",
@@ -59,6 +60,13 @@ def test_keys_are_stable() -> None:
     assert data["schema"] == SCHEMA == "v4sim.step/1"
     assert list(data["question"]) == QUESTION_KEYS
     assert set(data["kernels"][0]) == KERNEL_KEYS
+
+
+def test_names_are_explained() -> None:
+    names = step_to_json(make_step())["names"]
+    assert names["operations"]["ring_write"] == "what ring_write does"
+    assert names["layer_kinds"]["hca"].endswith("of 128 tokens each")
+    assert names["pools"]["c4"] == "compressed entries of CSA layers, one per 4 tokens"
 
 
 def test_the_file_reads_back_equal(tmp_path: Path) -> None:

@@ -32,7 +32,29 @@ def test_nothing_is_cut(result: StepResult, width: int) -> None:
     assert "…" not in text
     assert max(len(line) for line in text.splitlines()) <= width
     assert " ".join(text.split()).startswith(answer_sentence(result))
-    assert format_time_ps(result.total_ps) in text.rsplit("step", 1)[1]
+    assert format_time_ps(result.total_ps) in text.rsplit("\nstep ", 1)[1]
+    assert "\nheavily compressed (HCA) ×20 " in text
+    assert not [line for line in text.splitlines() if line.startswith("%")]
+    assert "of one chip of 8" in " ".join(text.split())
+
+
+def test_wider_terminals_show_more(result: StepResult) -> None:
+    shown = {}
+    for width in (60, 80, 100, 120, 140):
+        lines = _printed(result, width).splitlines()
+        line = next(line for line in lines if line.startswith("operation "))
+        shown[width] = line.replace("of peak", "of-peak").split()[1:]
+    assert shown[60] == ["time", "share", "bound"]
+    assert shown[80] == [*shown[60], "DRAM", "FLOP"]
+    assert shown[100] == [*shown[60], "DRAM", "of-peak", "FLOP", "of-peak"]
+    assert shown[120] == ["launches", *shown[100]]
+    rates = ["DRAM", "rate", "of-peak", "FLOP", "rate", "of-peak"]
+    assert shown[140] == ["launches", *shown[60], *rates]
+
+
+def test_what_is_hidden_is_explained(result: StepResult) -> None:
+    text = " ".join(_printed(result, 100, top=100).split())
+    assert "Hidden: runs beside something longer" in text
 
 
 def test_what_is_not_shown_is_summed(result: StepResult) -> None:
@@ -44,8 +66,9 @@ def test_what_is_not_shown_is_summed(result: StepResult) -> None:
 def test_memory() -> None:
     memory = make_memory()
     assert memory_sentence(memory).startswith(
-        "Memory of one rank: weights 20 GiB, state 18.35 GiB ("
+        "Memory of one chip: weights 20 GiB, state 18.35 GiB (window 176 MiB, "
     )
+    assert "compressor rows 90 MiB" in memory_sentence(memory)
     assert memory_sentence(memory).endswith("89.97 GiB free of 131.3 GiB.")
     small = replace(memory, capacity_bytes=memory.used_bytes - 2**30)
     assert "OVER by 1 GiB" in memory_sentence(small)

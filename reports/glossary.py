@@ -1,0 +1,88 @@
+"""What the names in reports mean, in plain words: terms, kinds of layer, pools and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from reports.answer import KIND_NAMES
+from simulator.cost.result import StepResult
+
+TERMS = {
+    "one rank, one chip": "a chip with its part of the model and of the requests; where chips "
+    "differ, the busiest. DRAM, FLOP, link and memory are of one chip, tokens/s of all",
+    "operation": "launches of one name, added up over the layers; an operation fuses some nodes "
+    "of the model's graph",
+    "share": "part of the step that waits for this operation; the shares add up to 100 %",
+    "hidden": "runs beside something longer, so that the step does not wait for it",
+    "bound by": "what sets a launch's time: memory or link bandwidth, matrix, vector or "
+    "special-function math, or the overhead of launching",
+    "of peak": "rate during the launches, of the most that the chip can do; for matrix math that "
+    "of the number format used",
+    "streams, hyper-connection": "a token runs through the layers as several parallel rows (4 in "
+    "V4), which are mixed into one before each block and take up its output",
+    "rotate": "turn a vector by its token's position (RoPE)",
+}
+KIND_ABOUTS = {
+    "embed": "looks up the rows of the step's tokens",
+    "swa": "attention over the last tokens only (128 in V4)",
+    "csa": "attention over the last tokens, and over the compressed entries, of 4 tokens each, "
+    "that an indexer picks (at most 1,024 in Pro, 512 in Flash)",
+    "hca": "attention over the last tokens, and over all compressed entries, of 128 tokens each",
+    "mtp": "one more layer, which drafts a token ahead",
+    "head": "turns each request's last row into scores of the vocabulary",
+}
+POOL_NAMES = {"state": "compressor rows", "index_state": "index compressor rows"}
+POOL_ABOUTS = {
+    "window": "raw key-value rows of the last tokens (128 in V4)",
+    "c4": "compressed entries of CSA layers, one per 4 tokens",
+    "c128": "compressed entries of HCA layers, one per 128 tokens",
+    "state": "rows of the latest tokens, not yet pooled into an entry (fp32)",
+    "index": "the indexer's keys, one per 4 tokens",
+    "index_state": "rows not yet pooled into an index key (fp32)",
+}
+
+
+def pool_name(pool: str) -> str:
+    """A pool of cache state as readers see it."""
+    return POOL_NAMES.get(pool, pool)
+
+
+def names_of(result: StepResult) -> dict[str, dict[str, str]]:
+    """What the names of a step mean: its operations, kinds of layer and pools."""
+    kinds = dict.fromkeys(kernel.kind for kernel in result.kernels)
+    return {
+        "operations": dict(result.abouts),
+        "layer_kinds": {kind: KIND_ABOUTS[kind] for kind in kinds if kind in KIND_ABOUTS},
+        "pools": {
+            pool: POOL_ABOUTS[pool]
+            for pool in result.memory.state_bytes_by_pool
+            if pool in POOL_ABOUTS
+        },
+    }
+
+
+def names_section(results: Sequence[StepResult]) -> str:
+    """A section that explains the names of all steps, each once."""
+    names: dict[str, dict[str, str]] = {"operations": {}, "layer_kinds": {}, "pools": {}}
+    for result in results:
+        for group, abouts in names_of(result).items():
+            names[group] |= abouts
+    kinds = {KIND_NAMES.get(key, key): about for key, about in names["layer_kinds"].items()}
+    pools = {pool_name(key): about for key, about in names["pools"].items()}
+    return (
+        '<section id="names"><h3>What the names mean</h3><div class="names">'
+        f"{_list('In general', TERMS)}{_list('Kinds of layer', kinds)}"
+        f"{_list('State in memory', pools)}{_list('Operations', names['operations'])}"
+        "</div></section>"
+    )
+
+
+def _list(title: str, abouts: dict[str, str]) -> str:
+    if not abouts:
+        return ""
+    items = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(about)}</dd></div>"
+        for name, about in abouts.items()
+    )
+    return f"<h4>{title}</h4><dl>{items}</dl>"
