@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from simulator.kernels import (
+    attention_module_sglang,
+    attention_module_trtllm,
+    attention_module_vllm,
     gemm,
     graph_all_reduce,
     hyper_connection,
@@ -24,6 +27,9 @@ _MODULES = (
     hyper_connection,
     nccl,
     graph_all_reduce,
+    attention_module_sglang,
+    attention_module_vllm,
+    attention_module_trtllm,
 )
 
 # Engine families whose kernels are modelled: the name of an engine before its first `-`.
