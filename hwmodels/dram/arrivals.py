@@ -12,7 +12,6 @@ from hwmodels.dram.words import (
     B_PRE_AT,
     B_READ_AT,
     B_ROW,
-    B_WAITING,
     BANK_WORDS,
     C_COLUMN_AT,
     C_FIFO_HEAD,
@@ -45,7 +44,7 @@ from hwmodels.dram.words import (
     O_CHANNELS,
     O_GROUPS,
     O_HASHED,
-    O_QUEUE,
+    O_READ_QUEUE,
     P_HIT_READ,
     P_PENDING,
     P_PENDING_FROM,
@@ -136,7 +135,7 @@ def accept(  # type: ignore[no-untyped-def]
             return
         chunk = runs[run, F_CHUNK]
         write = writes[chunk]
-        if memory[channel + C_READS + write] >= parameters[O_QUEUE]:
+        if memory[channel + C_READS + write] >= parameters[O_READ_QUEUE + write]:
             return
         memory[channel + C_READS + write] += 1
         burst = runs[run, F_BURST]
@@ -206,7 +205,6 @@ def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick
     pc = channel + parameters[L_PC] + pc_number * PC_WORDS
     at_bank = parameters[L_BANK] + (pc_number * parameters[O_BANKS_A_PC] + local) * BANK_WORDS
     bank = channel + at_bank
-    memory[bank + B_WAITING] += 1
     if memory[pc + P_PENDING] == 0:
         memory[pc + P_PENDING_FROM] = tick
     memory[pc + P_PENDING] += 1

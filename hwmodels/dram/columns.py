@@ -19,8 +19,6 @@ from hwmodels.dram.words import (
     B_PRE_AT,
     B_READ_AT,
     B_SID,
-    B_USED,
-    B_WAITING,
     BANK_WORDS,
     C_COLUMN_AT,
     C_COLUMN_FREE,
@@ -241,8 +239,6 @@ def _issue(memory, parameters, channel, pc_number, bank, entry, tick, trace, tot
         memory[ring + 1] = memory[entry + S_CHUNK]
     memory[channel + C_COLUMN_FREE] = tick + parameters[T_COLUMN_BUS]
     memory[pc + P_PENDING] -= 1
-    memory[at + B_WAITING] -= 1
-    memory[at + B_USED] = tick
     kind = WRITE if write else READ
     record(trace, totals, tick, channel, parameters, kind, pc_number, bank, memory[entry + S_ROW])
     release_slot(memory, channel, entry)

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import config as _numba_config
 
 F = TypeVar("F", bound=Callable[..., Any])
+config: Any = _numba_config  # its settings are made at run time, so no checker knows them
 _HERE = Path(__file__).parent
 
 
@@ -66,11 +68,11 @@ def _compile(function: F, options: dict[str, Any]) -> F:
     folder = cache_folder()
     if folder is None:
         return numba.njit(**options)(function)
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = folder
+    before = config.CACHE_DIR
+    config.CACHE_DIR = folder
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no way to cache after all: compile in every process
         return numba.njit(**options)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before

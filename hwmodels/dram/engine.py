@@ -33,7 +33,7 @@ from hwmodels.dram.words import (
     O_DRAIN_ABOVE,
     O_DRAIN_BELOW,
     O_PCS,
-    O_QUEUE,
+    O_READ_QUEUE,
     O_REFRESH,
     P_ACCOUNTED,
     P_PARTS,
@@ -165,7 +165,7 @@ def step(memory, parameters, runs, writes, channel, tick, trace, totals):  # typ
     run = memory[channel + C_FIFO_HEAD]
     if run >= 0:
         write = writes[runs[run, F_CHUNK]]
-        if memory[channel + C_READS + write] < parameters[O_QUEUE]:
+        if memory[channel + C_READS + write] < parameters[O_READ_QUEUE + write]:
             following = tick + 1
     if _mode_turns(memory, parameters, channel):
         following = tick + 1

@@ -19,25 +19,26 @@ from simulator.basis.sourced import Sourced
 
 Refresh = Literal["none", "all-bank", "per-bank"]
 REFRESHES: tuple[Refresh, ...] = ("none", "all-bank", "per-bank")
-MAX_POSTPONED = 8
+
+
+_QUEUED_NS = 49.0
+_WRITES_A_READ = 4
 
 
 @dataclass(frozen=True)
 class ControllerSpec:
-    """Queues and policies of a controller, one a channel.
+    """Queues and policies of a channel's controller; `default_controller` gives a usual one."""
 
-    Assumes: a queue of 64 reads and one of 64 writes a channel, as the reference runs have it; what
-    shipped GPUs hold is not published.
-    """
-
-    queue_entries: int = 64
+    read_entries: int = 64
+    write_entries: int = 64
     drain_above: float = 0.8
     drain_below: float = 0.2
     refresh: Refresh = "per-bank"
 
     def __post_init__(self) -> None:
-        if self.queue_entries < 1:
-            raise InputError(f"queue_entries is {self.queue_entries}, expected at least 1")
+        for name in ("read_entries", "write_entries"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}, expected at least 1")
         if not 0 < self.drain_below <= self.drain_above < 1:
             raise InputError(
                 f"write drain between {self.drain_below} and {self.drain_above}, expected "
@@ -45,6 +46,21 @@ class ControllerSpec:
             )
         if self.refresh not in REFRESHES:
             raise InputError(f"unknown refresh {self.refresh!r}: known are {', '.join(REFRESHES)}")
+
+
+def default_controller(
+    preset: DramPreset, refresh: Refresh, queue_entries: int | None = None
+) -> ControllerSpec:
+    """A controller as a GPU would have it.
+
+    Assumes: the read queue holds 49 ns of a channel's traffic, which is 64 bursts at 5.2 Gb/s and
+    grows with the pin rate; what shipped GPUs hold is not published.
+    Assumes: dirty lines wait in the last-level cache, so that a channel gathers four times as many
+    writes as it queues reads before it turns its bus around.
+    """
+    burst_ns = preset.organisation.burst.whole / preset.channel_bytes_per_s * 1e9
+    reads = queue_entries or math.ceil(_QUEUED_NS / burst_ns)
+    return ControllerSpec(reads, reads * _WRITES_A_READ, refresh=refresh)
 
 
 def tick_table(preset: DramPreset, spec: ControllerSpec) -> dict[int, int]:
@@ -140,11 +156,11 @@ def controller_parameters(
         w.O_BANKS_A_PC: organisation.banks_a_pc,
         w.O_BURSTS_A_BLOCK: interleave_bytes // burst,
         w.O_HASHED: int(hashed),
-        w.O_QUEUE: spec.queue_entries,
-        w.O_DRAIN_ABOVE: math.floor(spec.drain_above * spec.queue_entries),
-        w.O_DRAIN_BELOW: math.ceil(spec.drain_below * spec.queue_entries),
+        w.O_READ_QUEUE: spec.read_entries,
+        w.O_WRITE_QUEUE: spec.write_entries,
+        w.O_DRAIN_ABOVE: math.floor(spec.drain_above * spec.write_entries),
+        w.O_DRAIN_BELOW: math.ceil(spec.drain_below * spec.write_entries),
         w.O_REFRESH: REFRESHES.index(spec.refresh),
-        w.O_POSTPONE: MAX_POSTPONED,
     }
     parameters = np.zeros(w.PARAMETERS, dtype=np.int64)
     for word, value in {**table, **_layout(table)}.items():
@@ -156,7 +172,7 @@ def _layout(table: dict[int, int]) -> dict[int, int]:
     """Where the parts of a channel's block begin."""
     pcs, sids = table[w.O_PCS], table[w.O_SIDS]
     banks = pcs * table[w.O_BANKS_A_PC]
-    slots = 2 * table[w.O_QUEUE] + banks
+    slots = table[w.O_READ_QUEUE] + table[w.O_WRITE_QUEUE] + banks
     pc_at = w.HEADER_WORDS
     sid_at = pc_at + pcs * w.PC_WORDS
     group_at = sid_at + pcs * sids

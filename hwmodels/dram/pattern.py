@@ -8,7 +8,7 @@ from typing import Literal
 
 from hwmodels.dram.chunks import Chunks
 from hwmodels.dram.mapping import DEFAULT_MAPPING
-from hwmodels.dram.parameters import ControllerSpec, Refresh
+from hwmodels.dram.parameters import Refresh, default_controller
 from hwmodels.dram.preset import DramPreset, find_preset
 from hwmodels.dram.result import DramResult
 from hwmodels.dram.simulation import run_chunks
@@ -69,7 +69,7 @@ def simulate(
     refresh: Refresh = "per-bank",
     mapping: str = DEFAULT_MAPPING,
     interleave_bytes: int = 256,
-    queue_entries: int = 64,
+    queue_entries: int | None = None,
 ) -> DramResult:
     """Steady-state bandwidth and latency of a pattern on some channels of a memory.
 
@@ -93,7 +93,7 @@ def simulate(
         interleave_bytes=interleave_bytes,
         hashed=pattern.kind == "gather" and channels > 1,
         outstanding=outstanding,
-        spec=ControllerSpec(queue_entries=queue_entries, refresh=refresh),
+        spec=default_controller(facts, refresh, queue_entries),
         warm_up=chunks.count // _WARM_UP_SHARE,
         steady=steady,
     )

@@ -3,11 +3,11 @@
 All-bank: every tREFI all pseudo-channels become due; one after the other closes its banks and
 refreshes, and until all have done so only active requests are served.
 
-Per bank: every tREFI / banks a pseudo-channel owes the refresh of one bank, each bank once a round.
+Per bank: every tREFI / banks a pseudo-channel refreshes its next bank, in order, while the others
+go on. The bank is closed as soon as no active request holds it, and opened again after tRFCpb.
 
-Assumes: the controller refreshes a bank that no request waits for, of those the one used last (a
-stream that has just left a bank returns to it latest), and puts off up to `postpone` refreshes
-while none is free; then the bank with the fewest waiting requests goes.
+Assumes: a counter walks through the banks, without regard to what waits for them; refreshes are
+neither put off nor drawn forward.
 Assumes: a per-bank refresh does not count among the four activates of tFAW; it keeps tRREFD to
 other refreshes and to activates of its pseudo-channel, and tRRD_S after an activate.
 """
@@ -27,8 +27,6 @@ from hwmodels.dram.words import (
     B_REF_FROM,
     B_REF_UNTIL,
     B_ROW,
-    B_USED,
-    B_WAITING,
     BANK_WORDS,
     C_REF_DUE,
     C_REF_LEFT,
@@ -44,7 +42,6 @@ from hwmodels.dram.words import (
     N_REFRESH_PB,
     O_BANKS_A_PC,
     O_PCS,
-    O_POSTPONE,
     O_REFRESH,
     P_ACT_AT,
     P_ACTIVE,
@@ -52,8 +49,8 @@ from hwmodels.dram.words import (
     P_OPEN,
     P_PB_AT,
     P_PB_BANK,
-    P_PB_DONE,
     P_PB_DUE,
+    P_PB_NEXT,
     P_PB_OWED,
     P_PRE_AT,
     P_REF_AT,
@@ -108,33 +105,19 @@ def make_due(memory, parameters, channel, tick):  # type: ignore[no-untyped-def]
 
 @inlined
 def choose_banks(memory, parameters, channel, tick):  # type: ignore[no-untyped-def]
-    """Per-bank refresh: pick the bank that each pseudo-channel in debt refreshes next."""
+    """Per-bank refresh: the bank that each pseudo-channel in debt refreshes next."""
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
         if memory[pc + P_PB_OWED] == 0 or memory[pc + P_PB_BANK] >= 0:
             continue
-        banks = parameters[O_BANKS_A_PC]
-        base = channel + parameters[L_BANK] + pc_number * banks * BANK_WORDS
-        may_wait = 0 if memory[pc + P_PB_OWED] <= parameters[O_POSTPONE] else FAR
-        best = -1
-        fewest = FAR
-        used = -1
-        for bank in range(banks):
-            if memory[pc + P_PB_DONE] & (np.int64(1) << bank):
-                continue
-            at = base + bank * BANK_WORDS
-            waiting = memory[at + B_WAITING]
-            if waiting > may_wait:
-                continue
-            if waiting < fewest or (waiting == fewest and memory[at + B_USED] > used):
-                best = bank
-                fewest = waiting
-                used = memory[at + B_USED]
-        if best >= 0:
-            memory[pc + P_PB_BANK] = best
-            memory[base + best * BANK_WORDS + B_REF_FROM] = tick
-            memory[base + best * BANK_WORDS + B_REF_UNTIL] = FAR
-            memory[channel + C_ROW_AT] = tick
+        bank = memory[pc + P_PB_NEXT]
+        memory[pc + P_PB_BANK] = bank
+        memory[pc + P_PB_NEXT] = bank + 1 if bank + 1 < parameters[O_BANKS_A_PC] else 0
+        at = channel + parameters[L_BANK]
+        at += (pc_number * parameters[O_BANKS_A_PC] + bank) * BANK_WORDS
+        memory[at + B_REF_FROM] = tick
+        memory[at + B_REF_UNTIL] = FAR
+        memory[channel + C_ROW_AT] = tick
 
 
 @inlined
@@ -264,14 +247,6 @@ def _refresh_bank(memory, parameters, channel, pc_number, bank, tick, trace, tot
     memory[pc + P_PB_OWED] -= 1
     memory[pc + P_PB_BANK] = -1
     bit = np.int64(1) << bank
-    memory[pc + P_PB_DONE] |= bit
-    everything = (
-        np.int64(-1)
-        if parameters[O_BANKS_A_PC] == 64
-        else ((np.int64(1) << parameters[O_BANKS_A_PC]) - 1)
-    )
-    if memory[pc + P_PB_DONE] == everything:
-        memory[pc + P_PB_DONE] = 0
     for write in range(2):
         if memory[pc + P_MISS_READ + 2 * write] & bit:
             bound = pc + K_ACT_READ + write

@@ -131,7 +131,7 @@ def predict_row(row: TableRow) -> RowPrediction:
         interleave_bytes=row.chan_interleave_bytes,
         hashed=scattered,
         outstanding=row.outstanding_chunks,
-        spec=ControllerSpec(queue_entries=row.queue_entries, refresh=_SUFFIXES[suffix]),
+        spec=ControllerSpec(row.queue_entries, row.queue_entries, refresh=_SUFFIXES[suffix]),
         warm_up=row.n_chunks // 5,
     )
     return RowPrediction(row, result)

@@ -1,8 +1,8 @@
 """The DRAM controller once more in plain Python, tick by tick: the slow truth of the compiled loop.
 
-It shares only the preset, the mapping and the chunk list with `engine.py`. Every tick looks at every
-request, and every constraint is looked up in the history of commands, so that nothing has to be
-kept up to date.
+It shares only the preset, the mapping and the chunk list with `engine.py`. Every tick looks at
+every request, and every constraint is looked up in the history of commands, so that nothing has to
+be kept up to date.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hwmodels.dram import words as w
 from hwmodels.dram.chunks import Chunks
 from hwmodels.dram.mapping import Mapping
-from hwmodels.dram.parameters import MAX_POSTPONED, ControllerSpec, tick_table
+from hwmodels.dram.parameters import ControllerSpec, tick_table
 from hwmodels.dram.preset import DramPreset
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
@@ -47,12 +47,11 @@ class Bank:
     written: int = _LONG_AGO
     precharged: int = _LONG_AGO
     refreshed: int = _LONG_AGO
-    used: int = 0
 
 
 @dataclass(eq=False)
 class PseudoChannel:
-    """Ticks of the last commands to a pseudo-channel, by stack id and bank group where it matters."""
+    """Ticks of the last commands to a pseudo-channel, by stack id and bank group if it matters."""
 
     banks: list[Bank]
     reads: dict[tuple[int, int], int] = field(default_factory=dict)  # (sid, group): tick
@@ -64,7 +63,7 @@ class PseudoChannel:
     refresh_pending: bool = False
     owed: int = 0
     due: int = w.FAR
-    done: set[int] = field(default_factory=set)
+    next_bank: int = 0
     chosen: int = -1
 
 
@@ -150,7 +149,7 @@ class TwinChannel:
         self.queues: tuple[list[Request], list[Request]] = ([], [])
         self.active: list[Request] = []
         self.returning: list[tuple[int, int]] = []
-        self.draining = 0
+        self.draining = 1  # at rest no read waits
         self.column_free = self.row_free = 0
         self.refresh_due = twin.ticks[w.T_REFI]
         self.order = 0
@@ -183,7 +182,8 @@ class TwinChannel:
                 return
             chunk, burst = self.fifo[0]
             write = int(self.twin.chunks.writes[chunk])
-            if len(self.queues[write]) >= self.twin.spec.queue_entries:
+            limit = self.twin.spec.write_entries if write else self.twin.spec.read_entries
+            if len(self.queues[write]) >= limit:
                 return
             self.fifo.pop(0)
             self.queues[write].append(self._request(chunk, burst, write))
@@ -208,7 +208,7 @@ class TwinChannel:
 
     def _set_mode(self) -> None:
         reads, writes = map(len, self.queues)
-        entries = self.twin.spec.queue_entries
+        entries = self.twin.spec.write_entries
         if not self.draining:
             if writes > self.twin.spec.drain_above * entries or reads == 0:
                 self.draining = 1
@@ -267,7 +267,6 @@ class TwinChannel:
         else:
             pc.reads[request.sid, request.group] = bank.read = self.tick
             self.returning.append((self.tick + self.t[w.T_LATENCY], request.chunk))
-        bank.used = self.tick
         self.column_free = self.tick + self.t[w.T_COLUMN_BUS]
         self._log(w.WRITE if request.write else w.READ, request.pc, request.bank, request.row)
 
@@ -380,20 +379,11 @@ class TwinChannel:
             self._log(w.REFRESH, number, -1, -1)
         self.row_free = tick + t[w.T_PRE_BUS]
 
-    def _waiting(self, pc_number: int, bank: int) -> int:
-        everyone = [*self.queues[0], *self.queues[1], *self.active]
-        return sum(r.pc == pc_number and r.bank == bank for r in everyone)
-
     def _choose_banks(self) -> None:
-        for number, pc in enumerate(self.pcs):
-            if pc.owed == 0 or pc.chosen >= 0:
-                continue
-            left = [b for b in range(len(pc.banks)) if b not in pc.done]
-            waiting = {b: self._waiting(number, b) for b in left}
-            if pc.owed <= MAX_POSTPONED:
-                left = [b for b in left if waiting[b] == 0]
-            if left:
-                pc.chosen = min(left, key=lambda b: (waiting[b], -pc.banks[b].used, b))
+        for pc in self.pcs:
+            if pc.owed > 0 and pc.chosen < 0:
+                pc.chosen = pc.next_bank
+                pc.next_bank = (pc.next_bank + 1) % len(pc.banks)
 
     def _refresh_chosen(self) -> bool:
         t, tick = self.t, self.tick
@@ -423,8 +413,5 @@ class TwinChannel:
         self._log(w.REFRESH_PB, number, pc.chosen, -1)
         bank.refreshed = pc.bank_refreshed = self.tick
         pc.owed -= 1
-        pc.done.add(pc.chosen)
-        if len(pc.done) == len(pc.banks):
-            pc.done.clear()
         pc.chosen = -1
         self.row_free = self.tick + self.t[w.T_PRE_BUS]

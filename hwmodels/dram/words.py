@@ -17,7 +17,7 @@ FAR = 1 << 60  # a tick that never comes
     T_ODD, T_ACT_BUS, T_COLUMN_BUS, T_PRE_BUS,
     # ... organisation, queues and policies ...
     O_CHANNELS, O_PCS, O_SIDS, O_GROUPS, O_BANKS, O_BANKS_A_PC, O_BURSTS_A_BLOCK, O_HASHED,
-    O_QUEUE, O_DRAIN_ABOVE, O_DRAIN_BELOW, O_REFRESH, O_POSTPONE,
+    O_READ_QUEUE, O_WRITE_QUEUE, O_DRAIN_ABOVE, O_DRAIN_BELOW, O_REFRESH,
     # ... and the layout of a channel's block.
     L_PC, L_SID, L_GROUP, L_BANK, L_SLOT, L_RETURN, L_WORDS, PARAMETERS,
 ) = range(52)  # fmt: skip
@@ -43,7 +43,7 @@ DIGIT_COLUMN, DIGIT_PC, DIGIT_GROUP, DIGIT_BANK, DIGIT_SID = range(5)
     # No command of the sort can be ready before its bound; scans are skipped until then.
     K_HIT_READ, K_HIT_WRITE, K_ACTIVE, K_ACT_READ, K_ACT_WRITE, K_PRE_READ, K_PRE_WRITE,
     P_REF_PENDING, P_REF_FROM, P_REF_UNTIL,
-    P_PB_DUE, P_PB_OWED, P_PB_DONE, P_PB_BANK, P_PB_AT,
+    P_PB_DUE, P_PB_OWED, P_PB_NEXT, P_PB_BANK, P_PB_AT,
     P_PENDING, P_PENDING_FROM, P_ACCOUNTED, P_LAST_WAS_WRITE, P_PARTS,
 ) = range(10, 36)  # fmt: skip
 PARTS = 8
@@ -59,10 +59,10 @@ G_READ_AT, G_WRITE_AT, G_ACT_AT, GROUP_WORDS = range(4)
     B_ROW, B_ACT_AT, B_PRE_AT, B_READ_AT, B_WRITE_AT, B_ACTIVE, B_LISTS,
 ) = range(7)  # fmt: skip
 (
-    B_WAITING, B_USED, B_OPENED, B_CLOSED, B_REF_FROM, B_REF_UNTIL,
+    B_OPENED, B_CLOSED, B_REF_FROM, B_REF_UNTIL,
     B_GROUP, B_SID,  # addresses of what the bank shares, so that the loop never divides
     BANK_WORDS,
-) = range(14, 23)  # fmt: skip
+) = range(14, 21)  # fmt: skip
 LIST_HIT, LIST_MISS = 0, 2  # words from B_LISTS: head and tail; writes lie 4 further on
 LIST_WRITE = 4
 
