@@ -46,6 +46,11 @@ def number_text(value: float) -> str:
     return f"{value:,.{max(0, 3 - len(str(int(value))))}f}"
 
 
+def scaled_text(count: int | float) -> str:
+    """A count to four digits, in thousands (k), millions (M), billions (B) or trillions (T)."""
+    return format_rate(count, "").replace("G", "B").strip()
+
+
 def count_text(count: int, singular: str, plural: str | None = None) -> str:
     """A count with its noun: `1 request`, `1,280 requests`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

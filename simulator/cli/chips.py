@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.cli.options import JsonFile, console, save_json
+
+if TYPE_CHECKING:
+    from hwmodels.chip import ChipSpec
+    from reports.text_table import TextColumn
 
 app = typer.Typer(
     help="Chips that ship with v4sim; --chip elsewhere also takes a path to a YAML file.",
@@ -19,38 +23,70 @@ app = typer.Typer(
 
 @app.command("list", epilog="Example: v4sim chips list")
 def list_command(json: JsonFile = None) -> None:
-    """List the chips with their main figures."""
-    from rich.table import Table
-
+    """List the chips with their main figures, one line a chip."""
     from hwmodels.chip import find_chip, list_chips
-    from simulator.basis.units import format_bytes, format_rate
+    from reports.text_table import left_out, text_table, wrapped
 
-    table = Table("chip", "architecture", "memory", "bandwidth", "bf16", "fp8", "fp4", "scale-up")
-    rows = []
-    for name in list_chips():
-        chip = find_chip(name)
-        rates = {d: chip.matrix_flops_per_s(d) for d in ("bf16", "fp8", "fp4")}
-        table.add_row(
-            name,
-            chip.architecture,
-            format_bytes(chip.hbm_capacity_bytes),
-            format_rate(chip.hbm_bandwidth_bytes_per_s),
-            *(format_rate(rate, "FLOP/s") if rate else "none" for rate in rates.values()),
-            format_rate(chip.scale_up_bytes_per_s),
-        )
-        rows.append(
-            {
-                "name": name,
-                "vendor": chip.vendor,
-                "architecture": chip.architecture,
-                "memory_bytes": chip.hbm_capacity_bytes,
-                "memory_bytes_per_s": chip.hbm_bandwidth_bytes_per_s,
-                **{f"matrix_{dtype}_flops_per_s": rate for dtype, rate in rates.items()},
-                "scale_up_bytes_per_s": chip.scale_up_bytes_per_s,
-            }
-        )
-    console().print(table)
+    rows = [_figures(find_chip(name)) for name in list_chips()]
+    columns, width = _columns(rows), console().width
+    console().print(text_table(columns, width))
+    for line in (
+        "TFLOP/s are peaks of matrix math; link is to the other chips of a node, one direction.",
+        left_out(columns, width),
+    ):
+        if line:
+            console().print(wrapped(line, width), style="dim")
     save_json(json, {"chips": rows})
+
+
+def _figures(chip: ChipSpec) -> dict[str, Any]:
+    rates = {
+        f"matrix_{dtype}_flops_per_s": chip.matrix_flops_per_s(dtype)
+        for dtype in ("bf16", "fp8", "fp4")
+    }
+    return {
+        "name": chip.name,
+        "vendor": chip.vendor,
+        "architecture": chip.architecture,
+        "memory_bytes": chip.hbm_capacity_bytes,
+        "memory_bytes_per_s": chip.hbm_bandwidth_bytes_per_s,
+        **rates,
+        "scale_up_bytes_per_s": chip.scale_up_bytes_per_s,
+    }
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> list[TextColumn]:
+    """Names as they are, numbers in the unit of their heading."""
+    from reports.text_table import TextColumn
+
+    texts = [("chip", "name", 0), ("vendor", "vendor", 3), ("architecture", "architecture", 2)]
+    numbers = [
+        ("memory\nGiB", "memory_bytes", 2**30, 0),
+        ("DRAM\nTB/s", "memory_bytes_per_s", 1e12, 0),
+        ("bf16\nTFLOP/s", "matrix_bf16_flops_per_s", 1e12, 0),
+        ("fp8\nTFLOP/s", "matrix_fp8_flops_per_s", 1e12, 0),
+        ("fp4\nTFLOP/s", "matrix_fp4_flops_per_s", 1e12, 0),
+        ("link\nGB/s", "scale_up_bytes_per_s", 1e9, 1),
+    ]
+    return [
+        *(
+            TextColumn(heading=heading, cells=[row[key] for row in rows], left=True, rank=rank)
+            for heading, key, rank in texts
+        ),
+        *(
+            TextColumn(heading=heading, cells=[_in_unit(row[key], unit) for row in rows], rank=rank)
+            for heading, key, unit, rank in numbers
+        ),
+    ]
+
+
+def _in_unit(value: float | None, unit: float) -> str:
+    """At most two decimals below 10, one above; `none` where a chip lacks it."""
+    if value is None:
+        return "none"
+    number = value / unit
+    text = f"{number:,.{2 if number < 10 else 1}f}"
+    return text.rstrip("0").rstrip(".")
 
 
 @app.command("show", epilog="Example: v4sim chips show b200")

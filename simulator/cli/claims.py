@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from reports.quantity import share_text
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
     from simulator.claims.claim import ClaimResult
+
+# Where the quantity stands, and what is wrapped goes on.
+_INDENT = 35
 
 
 def claims(json: JsonFile = None) -> None:
@@ -22,38 +27,67 @@ def claims(json: JsonFile = None) -> None:
     from simulator.claims.claim import corrected_statements, evaluate_claims
 
     rows: list[dict[str, Any]] = []
+    _say(f"no  verdict  difference  {'kind':<9}  quantity: published; ours", "bold")
     with error_console().status("counting and running"):
         for result in evaluate_claims():
-            console().print(_line(result), soft_wrap=True)
+            _say(_line(result))
+            _say(f"{'':<{_INDENT}}source: {result.claim.source}", "dim")
             rows.append(_row(result))
-    console().print("\nStatements that are wrong or need a footnote:")
+    verdicts = Counter(row["verdict"] for row in rows)
+    _say("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))
+    _say("\nStatements that are wrong or need a footnote")
     statements = []
     for statement, right in corrected_statements():
-        text = f"{statement.key}  [{statement.verdict}] {statement.statement} -> {right}"
-        console().print(text, soft_wrap=True, markup=False)
+        _say(f"{statement.key}  {statement.verdict}: {statement.statement}", indent=3)
+        _say(f"   right: {right}", indent=3)
         statements.append(statement.model_dump() | {"right": right})
     save_json(json, {"claims": rows, "statements": statements})
-    differing = [row["number"] for row in rows if row["verdict"] == "differs"]
-    if differing:
+    if verdicts["differs"]:
         raise typer.Exit(1)
 
 
+def _say(text: str, style: str | None = None, indent: int = _INDENT) -> None:
+    """One line for pipes, so that it can be searched; wrapped and indented on a terminal."""
+    from reports.text_table import wrapped
+
+    if console().is_terminal:
+        text = wrapped(text, console().width, indent)
+    console().print(text, style=style, soft_wrap=True, markup=False)
+
+
 def _line(result: ClaimResult) -> str:
+    """What can be aligned first, then the quantity with its figures."""
     claim = result.claim
-    published = ", ".join(
-        f"{value:,.6g}" if value < 1e6 else f"{value:,}" for value in claim.values
-    )
-    if result.ours is None:
-        ours, difference = "-", "-"
-    else:
-        ours = ", ".join(f"{v:,.6g}" if abs(v) < 1e6 else f"{v:,.0f}" for v in result.ours)
-        difference = (
-            f"{result.difference:.2%}" if claim.unit != "relative" else (f"{result.difference:.2g}")
-        )
+    kind = "" if result.ours is None else claim.kind
+    published = " / ".join(_figure(value) for value in claim.values)
+    unit = f"x {claim.unit}" if claim.unit[0].isdigit() else claim.unit
     return (
-        f"{claim.number:2d}  {claim.quantity} | published {published} {claim.unit} | ours {ours} | "
-        f"difference {difference} | {result.verdict} | {claim.kind}"
+        f"{claim.number:2d}  {result.verdict:<7}  {_difference(result):>10}  {kind:<9}  "
+        f"{claim.quantity}: published {published} {unit}; ours {_ours(result)}"
     )
+
+
+def _difference(result: ClaimResult) -> str:
+    if result.difference is None:
+        return "–"
+    if not result.difference:
+        return "none"
+    if result.claim.unit == "relative":
+        return f"{result.difference:.1g}"
+    return share_text(result.difference, 1, digits=2)
+
+
+def _ours(result: ClaimResult) -> str:
+    if result.ours is None:
+        # The source of such a claim ends with what it waits for.
+        return f"not yet: {result.claim.source.rpartition('; ')[2]}"
+    if not result.difference:
+        return "the same"
+    return " / ".join(_figure(value) for value in result.ours)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
 def _row(result: ClaimResult) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.cli.options import JsonFile, console, save_json
+
+if TYPE_CHECKING:
+    from reports.text_table import TextColumn
+    from workloads.graph import Graph
 
 app = typer.Typer(
     help="Models that ship with v4sim; --model elsewhere also takes a path to YAML or config.json.",
@@ -14,32 +19,26 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+_KEY_WIDTH = 26
 
 
 @app.command("list", epilog="Example: v4sim models list")
 def list_command(json: JsonFile = None) -> None:
     """List the models by name, with layers and parameters."""
-    from rich.table import Table
-
+    from reports.text_table import left_out, text_table, wrapped
     from workloads.deepseek_v4.config import find_model, list_models
 
-    table = Table("model", "layers", "window only / CSA / HCA", "parameters", "stored")
-    rows = []
-    for name in list_models():
-        facts = _facts(find_model(name))
-        kinds = facts["layers_by_kind"]
-        table.add_row(
-            name,
-            str(facts["layers"]),
-            " / ".join(str(kinds[kind]) for kind in ("swa", "csa", "hca")),
-            f"{facts['parameters'] / 1e9:,.2f} B",
-            f"{facts['weight_bytes'] / 2**30:,.2f} GiB",
-        )
-        rows.append({"name": name, **facts})
-    reference = _reference_facts()
-    table.add_row("v3.2", str(reference["layers"]), "counted reference, no graph", "", "")
-    rows.append({"name": "v3.2", **reference})
-    console().print(table)
+    rows = [{"name": name, **_facts(find_model(name))} for name in list_models()]
+    rows.append({"name": "v3.2", **_reference_facts()})
+    columns, width = _columns(rows), console().width
+    console().print(text_table(columns, width))
+    for line in (
+        "MTP is the layer that drafts a token ahead; stored weights count it where there is one.",
+        "v3.2 is a counted reference in closed form, not a graph.",
+        left_out(columns, width),
+    ):
+        if line:
+            console().print(wrapped(line, width), style="dim")
     save_json(json, {"models": rows})
 
 
@@ -49,8 +48,7 @@ def show(
     json: JsonFile = None,
 ) -> None:
     """Show a model's configuration, its parameters and what a request's cache takes."""
-    from rich.table import Table
-
+    from reports.text_table import text_table, wrapped
     from workloads.deepseek_v4.config import find_model
 
     if name.lower() == "v3.2":
@@ -60,21 +58,107 @@ def show(
     else:
         config = find_model(name)
         fields, facts = config.model_dump(), _facts(config)
-    table = Table("field", "value")
-    for key, value in (fields | facts).items():
-        table.add_row(key, f"{value:,}" if isinstance(value, int) else str(value))
-    console().print(table)
+    console().print(text_table(_fact_columns(facts), console().width))
+    console().print("\nConfiguration, by the names of config.json")
+    for key, value in fields.items():
+        line = wrapped(f"{key:<{_KEY_WIDTH}} {_text(value)}", console().width, _KEY_WIDTH + 1)
+        console().print(line, markup=False, soft_wrap=True)
     save_json(json, {"config": fields, "facts": facts})
 
 
+def _columns(rows: Sequence[dict[str, Any]]) -> list[TextColumn]:
+    from reports.quantity import scaled_text
+    from reports.text_table import TextColumn
+    from simulator.basis.units import format_bytes
+
+    def cells(key: str, write: Any) -> list[str]:
+        return [write(row[key]) if row.get(key) else "–" for row in rows]
+
+    with_mtp = [scaled_text(row["parameters"]) if row.get("mtp_layers") else "–" for row in rows]
+    return [
+        TextColumn(heading="model", cells=cells("name", str), left=True),
+        TextColumn(heading="layers", cells=cells("layers", str)),
+        TextColumn(heading="SWA / CSA / HCA", cells=cells("layers_by_kind", _kinds), rank=1),
+        TextColumn(
+            heading="parameters\nwithout MTP", cells=cells("parameters_without_mtp", scaled_text)
+        ),
+        TextColumn(heading="parameters\nwith MTP", cells=with_mtp),
+        TextColumn(heading="stored", cells=cells("weight_bytes", format_bytes)),
+    ]
+
+
+def _kinds(counts: dict[str, int]) -> str:
+    return " / ".join(str(counts[kind]) for kind in ("swa", "csa", "hca"))
+
+
+def _fact_columns(facts: dict[str, Any]) -> list[TextColumn]:
+    """Facts in words: scaled for reading, and exactly; MTP is counted only where there is one."""
+    from reports.text_table import TextColumn
+
+    shown = {k: v for k, v in facts.items() if k != "parameters" or facts["mtp_layers"]}
+    rows = [row for key, value in shown.items() for row in _fact(key, value)]
+    names, values, exact = zip(*rows, strict=True)
+    return [
+        TextColumn(heading="", cells=names, left=True),
+        TextColumn(heading="about", cells=values),
+        TextColumn(heading="exactly", cells=exact),
+    ]
+
+
+def _fact(key: str, value: Any) -> list[tuple[str, str, str]]:
+    """Rows of (name, scaled, exactly) of one fact."""
+    from reports.quantity import scaled_text
+    from simulator.basis.units import format_bytes, format_rate
+
+    if key == "layers_by_kind":
+        names = {"swa": "window only (SWA)", "csa": "CSA", "hca": "HCA"}
+        return [(f"  of them {names[kind]}", "", str(count)) for kind, count in value.items()]
+    words = _FACT_NAMES[key]
+    if "parameters" in key:
+        return [(words, scaled_text(value), f"{value:,}")]
+    if "bytes" in key:
+        return [(words, format_bytes(value), f"{value:,} B")]
+    if "gflops" in key:
+        return [(words, format_rate(value * 10**9, "FLOP"), f"{value:,} GFLOP")]
+    return [(words, "", f"{value:,}")]
+
+
+_FACT_NAMES = {
+    "layers": "layers",
+    "mtp_layers": "MTP layers, which draft a token ahead",
+    "parameters_without_mtp": "parameters without MTP",
+    "parameters": "parameters with MTP",
+    "weight_bytes": "stored weights, MTP included",
+    "cache_growth_bytes_per_token_fp8_index": "cache a token adds, fp8 index keys",
+    "cache_growth_bytes_per_token_fp4_index": "cache a token adds, fp4 index keys",
+    "cache_growth_bytes_per_token": "cache a token adds",
+    "cache_fixed_bytes_per_request": "cache a request takes at least",
+    "weighted_gflops_per_token_at_1048576": "FP8-equivalent work of a token at 1M",
+}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_text(item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(item) for item in value)
+    if isinstance(value, (int, float)):
+        return f"{value:,}"
+    return "none" if value is None else str(value)
+
+
 def _facts(config: Any) -> dict[str, Any]:
-    """Counts of the backbone, the MTP layer included where there is one."""
+    """Counts with and without the MTP layer; `parameters` and `weight_bytes` count it."""
     from workloads.deepseek_v4.graph import build_graph
     from workloads.deepseek_v4.precision import Precision
     from workloads.deepseek_v4.state import model_state
     from workloads.step_shape import StepShape
 
-    graph = build_graph(config, StepShape.uniform(1, 1, 0), mtp=config.mtp_layers == 1)
+    step, has_mtp = StepShape.uniform(1, 1, 0), config.mtp_layers == 1
+    backbone = build_graph(config, step)
+    whole = build_graph(config, step, mtp=True) if has_mtp else backbone
     growth = {
         index: model_state(config, Precision(index=index)).growth_bytes_per_token
         for index in ("fp8", "fp4")
@@ -83,12 +167,17 @@ def _facts(config: Any) -> dict[str, Any]:
         "layers": config.num_hidden_layers,
         "layers_by_kind": {k: config.layer_kinds.count(k) for k in ("swa", "csa", "hca")},
         "mtp_layers": config.mtp_layers,
-        "parameters": sum(t.size for t in graph.params.values()),
-        "weight_bytes": graph.weight_bytes,
+        "parameters_without_mtp": _parameters(backbone),
+        "parameters": _parameters(whole),
+        "weight_bytes": whole.weight_bytes,
         "cache_growth_bytes_per_token_fp8_index": growth["fp8"],
         "cache_growth_bytes_per_token_fp4_index": growth["fp4"],
         "cache_fixed_bytes_per_request": model_state(config, Precision()).fixed_bytes,
     }
+
+
+def _parameters(graph: Graph) -> int:
+    return sum(tensor.size for tensor in graph.params.values())
 
 
 def _reference_facts() -> dict[str, Any]:

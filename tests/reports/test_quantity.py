@@ -9,6 +9,7 @@ from reports.quantity import (
     flops_text,
     number_text,
     rate_text,
+    scaled_text,
     share_text,
     traffic_text,
 )
@@ -58,3 +59,16 @@ def test_amounts_have_units() -> None:
     assert flops_text(1_500_000) == "1.5 MFLOP"
     assert rate_text(48, 10, "B/s") == "4.8 TB/s"
     assert traffic_text(0) == flops_text(0) == rate_text(0, 10, "B/s") == "–"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (7, "7"),
+        (3_840_903, "3.841 M"),
+        (290_944_000_000, "290.9 B"),
+        (1_598_839_674_782, "1.599 T"),
+    ],
+)
+def test_counts_are_scaled(count: int, text: str) -> None:
+    assert scaled_text(count) == text

@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from hwmodels.chip import find_chip
+from hwmodels.chip import find_chip, list_chips
 from simulator.cli.main import main
+from simulator.cli.options import console
 from simulator.evaluate.verify import shipped_golden_file
+from workloads.deepseek_v4.config import list_models
 
 STEP = ["step", "--model", "v4-flash", "--chip", "h200", "--count", "8"]
 
@@ -206,9 +208,39 @@ def test_claims_print_thirty_lines_and_none_differs(capsys, tmp_path):
     rows = json.loads(path.read_text())["claims"]
     assert [row["number"] for row in rows] == list(range(1, 31))
     assert {row["verdict"] for row in rows} == {"met", "not yet"}
-    assert sum(line.count("| published ") for line in out.splitlines()) == 30
+    lines = [line for line in out.splitlines() if ": published " in line and "; ours " in line]
+    assert [line[:12].split()[0] for line in lines] == [str(n) for n in range(1, 31)]
+    places = {line.index(row["quantity"]) for line, row in zip(lines, rows, strict=True)}
+    assert len(places) == 1
+    assert "  met" in lines[3]
+    assert "1.76 %  computed" in lines[3]
+    assert "published 27 / 10 %; ours 27.0764 / 10.1761" in lines[3]
+    assert "ours not yet: needs calibrated kernels" in lines[23]
+    assert out.count("source: ") == 30
+    assert "28 met, 2 not yet" in out
     kinds = {row["number"]: row["kind"] for row in rows}
     assert kinds[14] == kinds[29] == "executed"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("what", ["chips", "models"])
+def test_lists_are_one_uncut_line_a_name_at_any_width(monkeypatch, capsys, what, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    console.cache_clear()
+    _, out, _ = run(capsys, what, "list")
+    console.cache_clear()
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= width
+    names = list_chips() if what == "chips" else [*list_models(), "v3.2"]
+    rule = next(i for i, line in enumerate(out.splitlines()) if line.startswith("──"))
+    assert [line.split()[0] for line in out.splitlines()[rule + 1 :][: len(names)]] == names
+
+
+def test_small_models_have_sizes(capsys):
+    _, out, _ = run(capsys, "models", "list")
+    assert "3.841 M" in out
+    assert "3.642 MiB" in out
+    assert "1.573 T     1.599 T" in out
 
 
 def test_models_and_chips_are_listed_and_shown(capsys):
@@ -217,7 +249,11 @@ def test_models_and_chips_are_listed_and_shown(capsys):
     assert "v4-pro" in out
     code, out, _ = run(capsys, "models", "show", "v4-flash")
     assert code == 0
-    assert "3514.25" in out
+    assert "3,514.25 B" in out
+    assert "norm_topk_prob             true" in out
+    text = " ".join(out.split())
+    assert "parameters without MTP 284.3 B 284,33" in text
+    assert "parameters with MTP 290.9 B 290,94" in text
     code, out, _ = run(capsys, "chips", "show", "b200")
     assert code == 0
     assert "7,700" in out or "7.7" in out
