@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,15 +25,14 @@ def claims(json: JsonFile = None) -> None:
 
     Example: v4sim claims
     """
-    from simulator.claims.claim import corrected_statements, evaluate_claims
+    from simulator.claims.claim import corrected_statements
 
     rows: list[dict[str, Any]] = []
     _say(f"no  verdict  difference  {'kind':<9}  quantity: published; ours", "bold")
-    with error_console().status("counting and running"):
-        for result in evaluate_claims():
-            _say(_line(result))
-            _say(f"{'':<{_INDENT}}source: {result.claim.source}", "dim")
-            rows.append(_row(result))
+    for result in _evaluated():
+        _say(_line(result))
+        _say(f"{'':<{_INDENT}}source: {result.claim.source}", "dim")
+        rows.append(_row(result))
     verdicts = Counter(row["verdict"] for row in rows)
     _say("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))
     _say("\nStatements that are wrong or need a footnote")
@@ -44,6 +44,19 @@ def claims(json: JsonFile = None) -> None:
     save_json(json, {"claims": rows, "statements": statements})
     if verdicts["differs"]:
         raise typer.Exit(1)
+
+
+def _evaluated() -> Iterator[ClaimResult]:
+    """Every claim; the note on progress is gone whenever a line is printed."""
+    from simulator.claims.claim import evaluate_claims
+
+    results = evaluate_claims()
+    while True:
+        with error_console().status("counting and running"):
+            result = next(results, None)
+        if result is None:
+            return
+        yield result
 
 
 def _say(text: str, style: str | None = None, indent: int = _INDENT) -> None:
