@@ -107,9 +107,21 @@ def _advice(params: dict[str, TensorType], layout: ParallelLayout, axis: str) ->
         what, given, candidates = "expert", layout.expert, list(_expert_layouts(layout))
     working = [degree for degree, other in candidates if fits_layout(params, other)]
     if not working:
-        return f"no {what}-parallel degree works with the others as given"
+        return _other_layout(params, layout)
     nearest = min(working, key=lambda degree: (abs(degree - given), degree))
     return f"nearest {what}-parallel degree that works: {nearest}"
+
+
+def _other_layout(params: dict[str, TensorType], layout: ParallelLayout) -> str:
+    """A layout of as many ranks that works, with the most tensor ranks and expert groups."""
+    ranks = layout.ranks
+    degrees = [degree for degree in range(ranks, 0, -1) if ranks % degree == 0]
+    for tensor in degrees:
+        for expert in degrees:
+            other = ParallelLayout(tensor, ranks // tensor, expert)
+            if fits_layout(params, other):
+                return f"with {ranks} chips {other} works"
+    return f"no layout of {ranks} chips works; try fewer"
 
 
 def _tensor_layouts(layout: ParallelLayout) -> Iterator[tuple[int, ParallelLayout]]:
