@@ -38,7 +38,9 @@ MODELS = {"v4-flash": ModelSizes(4096, 1024, 512), "v4-pro": ModelSizes(7168, 15
 class AttentionCalls:
     """One row a call. `heads` are those of this GPU; `csa` and `decode` come from the operation.
 
-    `ties`: all index scores are equal, as in benchmarks of modules, the worst case of top-k.
+    A layer that is neither `csa` nor `hca` attends to its window only. `ties`: all index scores are
+    equal, as in benchmarks of modules, the worst case of top-k. `cold`: no weights are in the cache
+    from the call before, as in a model of many layers.
     """
 
     batch: Floats
@@ -49,9 +51,11 @@ class AttentionCalls:
     query_rank: Floats
     top_k: Floats
     csa: np.ndarray
+    hca: np.ndarray
     decode: np.ndarray
     fp8: np.ndarray
     ties: np.ndarray
+    cold: np.ndarray
 
     @property
     def tokens(self) -> Floats:
@@ -62,6 +66,11 @@ class AttentionCalls:
     def output_rank(self) -> Floats:
         """Columns between the two halves of the output projection: 1,024 for 8 heads."""
         return self.heads / HEADS_PER_GROUP * GROUP_RANK
+
+    @property
+    def compresses(self) -> np.ndarray:
+        """Whether there are compressed entries at all."""
+        return self.csa | self.hca
 
     @property
     def compressor_width(self) -> Floats:
@@ -82,7 +91,7 @@ class AttentionCalls:
     def extra_keys(self) -> Floats:
         """Compressed entries that a query attends to, mean over the new tokens."""
         entries = self.visible / self.ratio
-        return np.where(self.csa, np.minimum(entries, self.top_k), entries)
+        return np.where(self.csa, np.minimum(entries, self.top_k), entries * self.hca)
 
     @property
     def selects(self) -> np.ndarray:
@@ -93,7 +102,8 @@ class AttentionCalls:
 def attention_calls(columns: Columns) -> AttentionCalls:
     """Calls from the columns of a measured table.
 
-    An optional column `scores` says `top_last` where scores are as in real work.
+    Optional columns: `scores` says `top_last` where scores are as in real work, `weights` says
+    `cold` where none are in the cache from the call before.
     """
     models = [str(m) for m in columns["model"]]
     for model in set(models) - set(MODELS):
@@ -113,9 +123,11 @@ def attention_calls(columns: Columns) -> AttentionCalls:
         query_rank=np.array([s.query_rank for s in sizes], dtype=np.float64),
         top_k=np.array([s.top_k for s in sizes], dtype=np.float64),
         csa=np.char.startswith(ops, "csa"),
+        hca=np.char.startswith(ops, "hca"),
         decode=np.char.find(ops, "decode") >= 0,
         fp8=np.asarray(columns["gemm_dtype"]).astype(str) == "fp8_block",
         ties=tied(columns),
+        cold=_cold(columns),
     )
 
 
@@ -124,3 +136,10 @@ def tied(columns: Columns) -> np.ndarray:
     if "scores" in columns:
         return np.asarray(columns["scores"]).astype(str) != "top_last"
     return np.ones(len(columns["op"]), dtype=bool)
+
+
+def _cold(columns: Columns) -> np.ndarray:
+    """Calls whose weights all come from memory: none but those whose `weights` are `cold`."""
+    if "weights" in columns:
+        return np.asarray(columns["weights"]).astype(str) == "cold"
+    return np.zeros(len(columns["op"]), dtype=bool)

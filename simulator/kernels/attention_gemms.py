@@ -27,9 +27,9 @@ from simulator.kernels.warmth import ROTATION_FADE, warm_share
 GROUP_DEPTH = HEADS_PER_GROUP * HEAD_DIM
 INDEX_COMPRESSOR_WIDTH = 512
 # GEMMs that only CSA has.
-CSA_ONLY = ("index_query", "index_weights", "index_compressor")
+CSA_ONLY = ("index_query", "index_weights", "index_compressor_gemm")
 # GEMMs that stay in BF16 in checkpoints with FP8 weights.
-ALWAYS_BF16 = ("compressor", "index_weights", "index_compressor")
+ALWAYS_BF16 = ("compressor_gemm", "index_weights", "index_compressor_gemm")
 
 
 def gemm_shapes(calls: AttentionCalls) -> dict[str, tuple[Floats, Floats]]:
@@ -40,10 +40,10 @@ def gemm_shapes(calls: AttentionCalls) -> dict[str, tuple[Floats, Floats]]:
         "query": (calls.heads * HEAD_DIM, calls.query_rank),
         "output_group": (calls.heads / HEADS_PER_GROUP * GROUP_RANK, one * GROUP_DEPTH),
         "output": (calls.hidden, calls.output_rank),
-        "compressor": (calls.compressor_width, calls.hidden),
+        "compressor_gemm": (calls.compressor_width, calls.hidden),
         "index_query": (one * INDEX_WIDTH, calls.query_rank),
         "index_weights": (one * INDEX_HEADS, calls.hidden),
-        "index_compressor": (one * INDEX_COMPRESSOR_WIDTH, calls.hidden),
+        "index_compressor_gemm": (one * INDEX_COMPRESSOR_WIDTH, calls.hidden),
     }
 
 
@@ -86,9 +86,15 @@ def weights_warm(
         each = np.where(
             in_fp8[name], FORMATS["fp8_block"].weight_bytes, FORMATS["bfloat16"].weight_bytes
         )
-        used = calls.csa if name in CSA_ONLY else np.ones_like(calls.csa)
-        total = total + columns * depth * each * used
-    return warm_share(total * chip.dies, chip, ROTATION_FADE)
+        total = total + columns * depth * each * has_gemm(calls, name)
+    return warm_share(total * chip.dies, chip, ROTATION_FADE) * ~calls.cold
+
+
+def has_gemm(calls: AttentionCalls, name: str) -> np.ndarray:
+    """Calls whose kind of layer has the GEMM."""
+    if name in CSA_ONLY:
+        return calls.csa
+    return calls.compresses if name == "compressor_gemm" else np.ones_like(calls.csa)
 
 
 def _mixed(
@@ -103,7 +109,7 @@ def _mixed(
 ) -> Parts:
     """One GEMM of calls in BF16 and FP8; no time where the module has no such GEMM."""
     seconds: dict[str, Floats] = {}
-    used = calls.csa if name in CSA_ONLY else np.ones_like(calls.csa)
+    used = has_gemm(calls, name)
     for dtype, chosen, constants in (("fp8_block", in_fp8, fp8), ("bfloat16", ~in_fp8, bf16)):
         rows = np.flatnonzero(chosen & used)
         if not len(rows):

@@ -9,11 +9,12 @@ import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.kernels.attention_calls import WINDOW, AttentionCalls
-from simulator.kernels.attention_module import FIXED, AttentionModule, EngineGraph, padded_tiles
+from simulator.kernels.attention_module import FIXED, AttentionModule, core_tiles_of
 from simulator.kernels.constant import Constant
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.elementwise import MOVE
 from simulator.kernels.family import Family
+from simulator.kernels.fit import core_architecture
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.sparse_core import BLOCK_KEYS, core_tiles, decode_tiles
 
@@ -33,11 +34,9 @@ CORE_KEY_CYCLES = Constant(
     low=16.0,
     high=250.0,
 )
-# More tokens than this are attended by the BF16 prefill kernel on Blackwell, which has no fast
-# kernel for FP8 keys; it pads heads to 128 and first gathers all entries of the requests.
-MOST_TOKENS_ON_FP8_KEYS = 8192
-# The gather runs as four plain kernels, each reading and writing every entry: copy of 584 bytes,
-# 448 FP8 to BF16, times the scales, joined with the 64 RoPE values.
+# The gather of all entries, after which BF16 keys are attended, runs as four plain kernels, each
+# reading and writing every entry: copy of 584 bytes, 448 FP8 to BF16, times the scales, joined with
+# the 64 RoPE values.
 GATHER_BYTES = 2 * 584 + 448 * 3 + 448 * 4 + 2 * 1024
 
 
@@ -46,25 +45,15 @@ class AttentionModuleSglang(AttentionModule):
 
     name: ClassVar[str] = "attention_module_sglang"
     constants: ClassVar[tuple[Constant, ...]] = (FIXED, MOVE, CORE_QUERY_CYCLES, CORE_KEY_CYCLES)
-    graph: ClassVar[EngineGraph] = EngineGraph(
-        engine="sglang",
-        fp8_family="gemm_fp8_deepgemm",
-        logits_family="index_logits_sglang",
-        side_stream_tokens=64,
-        prefill_kernels=3,
-        short_rows="none",
-        regroup_launches=4,
-        fp8_output_group=("blackwell",),
-    )
+    section: ClassVar[str] = "sglang"
 
     def core(self, calls: AttentionCalls, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Sparse attention, by the kernel that the number of tokens selects."""
         blocks = np.ceil(np.minimum(WINDOW, calls.visible) / BLOCK_KEYS)
         blocks = blocks + np.ceil(calls.extra_keys / BLOCK_KEYS)
         direct = self._direct(calls, blocks, chip, constants)
-        many = np.zeros_like(calls.csa)
-        if chip.architecture.startswith("blackwell"):
-            many = calls.tokens > MOST_TOKENS_ON_FP8_KEYS
+        most = self.decisions.gather_above_tokens.get(core_architecture(chip), np.inf)
+        many = calls.tokens > most
         gathered = self._gathered(calls, blocks * BLOCK_KEYS, chip, constants["move"])
         launch = np.full_like(blocks, chip.launch_gap_s)
         return Parts(
@@ -83,7 +72,7 @@ class AttentionModuleSglang(AttentionModule):
             c["core_query_cycles"],
             BLOCK_KEYS * c["core_key_cycles"],
             chip,
-            padded_tiles(calls.heads),
+            core_tiles_of(calls, chip, self.decisions),
         )
         return {"matrix": work, "serial": begin, "tail": tail, "vector": np.zeros_like(work)}
 

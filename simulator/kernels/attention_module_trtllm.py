@@ -9,7 +9,7 @@ import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.kernels.attention_calls import WINDOW, AttentionCalls
-from simulator.kernels.attention_module import FIXED, AttentionModule, EngineGraph, padded_tiles
+from simulator.kernels.attention_module import FIXED, AttentionModule, core_tiles_of
 from simulator.kernels.constant import Constant
 from simulator.kernels.elementwise import MOVE
 from simulator.kernels.family import Family
@@ -34,22 +34,13 @@ class AttentionModuleTensorRt(AttentionModule):
 
     name: ClassVar[str] = "attention_module_trtllm"
     constants: ClassVar[tuple[Constant, ...]] = (FIXED, MOVE, CORE_KEY_CYCLES)
-    graph: ClassVar[EngineGraph] = EngineGraph(
-        engine="trtllm",
-        fp8_family="gemm_fp8_trtllm",
-        logits_family="index_logits_vllm",
-        side_stream_tokens=0,
-        prefill_kernels=6,
-        short_rows="scores",
-        regroup_launches=2,
-        fp8_output_group=("hopper", "blackwell"),
-    )
+    section: ClassVar[str] = "trtllm"
 
     def core(self, calls: AttentionCalls, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Sparse attention: tiles of 64 heads in waves."""
         keys = np.ceil(np.minimum(WINDOW, calls.visible) / BLOCK_KEYS) * BLOCK_KEYS
         keys = keys + np.ceil(calls.extra_keys / BLOCK_KEYS) * BLOCK_KEYS
-        tiles = calls.tokens * padded_tiles(calls.heads)
+        tiles = calls.tokens * core_tiles_of(calls, chip, self.decisions)
         seconds = core_tiles(tiles, constants["core_key_cycles"] * keys, chip)
         return Parts({"launch": np.full_like(keys, chip.launch_gap_s), **seconds})
 

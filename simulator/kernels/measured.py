@@ -23,6 +23,7 @@ TEXT = {
     "op",
     "kernel",
     "scores",
+    "weights",
     "model",
     "kv_dtype",
     "gemm_dtype",

@@ -1,5 +1,7 @@
 """Attention modules: stages and cores by hand, laws, and rows carried from the measured tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,8 @@ from simulator.kernels import (
 )
 from simulator.kernels.attention_calls import attention_calls
 from simulator.kernels.attention_gemms import gemm_shapes, module_gemms
-from simulator.kernels.attention_module import either, longest, only, padded_tiles
+from simulator.kernels.attention_module import core_tiles_of
+from simulator.kernels.attention_stages import either, longest, only
 from simulator.kernels.family import check_families
 from simulator.kernels.parts import Parts
 from tests.simulator.kernels.attention_support import (
@@ -76,9 +79,9 @@ def test_gemm_weights_are_those_of_the_model():
     trunk = sum(count[n] for n in ("down", "query", "output_group", "output"))
     # Published sizes of a layer, in millions of parameters.
     assert trunk / 1e6 == pytest.approx(299.89, abs=0.01)
-    assert count["compressor"] / 1e6 == pytest.approx(14.68, abs=0.01)
+    assert count["compressor_gemm"] / 1e6 == pytest.approx(14.68, abs=0.01)
     assert count["index_query"] / 1e6 == pytest.approx(12.58, abs=0.01)
-    assert count["index_compressor"] / 1e6 == pytest.approx(3.67, abs=0.01)
+    assert count["index_compressor_gemm"] / 1e6 == pytest.approx(3.67, abs=0.01)
 
 
 def test_longest_branch_owns_the_time():
@@ -92,8 +95,15 @@ def test_longest_branch_owns_the_time():
     assert either(rows, short, long).total.tolist() == [1.0, 3.0]
 
 
-def test_heads_are_padded():
-    assert padded_tiles(np.array([8.0, 64.0, 65.0, 128.0])).tolist() == [1, 1, 2, 2]
+def test_heads_are_padded_to_the_tile_of_the_engine_and_chip():
+    for name, chip, tiles in (
+        ("attention_module_sglang", "b200", [1, 1, 2, 2]),
+        ("attention_module_vllm", "h200", [1, 1, 2, 2]),
+        ("attention_module_vllm", "b300", [1, 1, 1, 1]),
+    ):
+        decisions = FAMILIES[name].decisions
+        calls = replace(attention_calls(call()), heads=np.array([8.0, 64.0, 65.0, 128.0]))
+        assert core_tiles_of(calls, find_chip(chip), decisions).tolist() == tiles
 
 
 def test_sglang_core_by_hand():
@@ -128,10 +138,31 @@ def test_short_prefills_leave_the_indexer_out_in_vllm():
     chip = find_chip("h200")
     for name, kept in (("attention_module_vllm", False), ("attention_module_sglang", True)):
         family = FAMILIES[name]
-        stages = family.stages(
-            call(op="csa_prefill_module", new=128, past=128), chip, fitted(name, chip)
-        )
-        assert (stages["index"].total[0] > 0) == kept
+        calls = attention_calls(call(op="csa_prefill_module", new=128, past=128))
+        kernels = family.kernels(calls, chip, fitted(name, chip))
+        assert (kernels["index_logits"].total[0] > 0) == kept
+
+
+def test_cold_weights_come_from_memory():
+    family, chip = FAMILIES["attention_module_vllm"], find_chip("h200")
+    columns = call(op="hca_decode_module", heads=8)
+    warm, cold = (
+        family.parts({**columns, **one(weights=w)}, chip, fitted(family.name, chip)).seconds
+        for w in ("warm", "cold")
+    )
+    assert warm["dram_bandwidth"][0] < cold["dram_bandwidth"][0]
+
+
+def test_window_layers_have_no_compressor():
+    family, chip = FAMILIES["attention_module_sglang"], find_chip("h200")
+    window, hca = (
+        family.kernels(attention_calls(call(op=op)), chip, fitted(family.name, chip))
+        for op in ("swa_decode_module", "hca_decode_module")
+    )
+    assert window["compressor"].total[0] == window["compressor_gemm"].total[0] == 0
+    assert hca["compressor"].total[0] > 0
+    assert hca["index_logits"].total[0] == 0
+    assert window["core"].total[0] < hca["core"].total[0]
 
 
 def test_real_scores_are_cheaper_than_equal_ones():
