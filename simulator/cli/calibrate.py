@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 
 def calibrate(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of CSV tables, or one table.")
-    ],
+        Path | None, typer.Argument(metavar="DIR", help="Folder of CSV tables, or one table.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the constants; beside the code when not given."),
     ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Print all constants as they are, and fit nothing.")
+    ] = False,
     json: JsonFile = None,
 ) -> None:
     """Fit the constants of every kernel family that the tables have rows of, and write them.
@@ -34,6 +38,13 @@ def calibrate(
 
     Example: v4sim calibrate silicon --out out/constants
     """
+    if list_:
+        if folder is not None or out is not None:
+            raise InputError("--list fits nothing: give either --list or tables to fit to")
+        save_json(json, _list_constants())
+        return
+    if folder is None:
+        raise InputError("nothing to fit to: give a folder of tables, or --list for the constants")
     need_scipy()
     from simulator.kernels.constants_file import FOLDER, write_constants
 
@@ -74,7 +85,7 @@ def _fit_all(folder: Path) -> list[FamilyFile]:
             continue
         contents.append(content)
         for line in _lines(family, content):
-            console().print(line, soft_wrap=True, markup=False)
+            _print(line)
     if not contents:
         raise InputError(f"{folder}: no kernel family covers enough of its rows to be fitted")
     return contents
@@ -124,26 +135,29 @@ def _make_folder(out: Path) -> None:
         raise InputError(f"cannot write to {out}: {error.strerror or error}") from error
 
 
-def constants_table() -> list[dict[str, Any]]:
-    """Every constant of every family: value, unit, meaning, bounds, by architecture."""
-    from simulator.kernels.constants_file import read_constants
-    from simulator.kernels.registry import FAMILIES
+def _list_constants() -> dict[str, Any]:
+    """Prints every constant, fitted or not, and returns them as data."""
+    from simulator.kernels.published_constants import UNFITTED, fitted_constants
 
-    rows = []
-    for name, family in FAMILIES.items():
-        for architecture, fit in read_constants(name).architectures.items():
-            rows += [
-                {
-                    "family": name,
-                    "architecture": architecture,
-                    "constant": c.name,
-                    "value": fit.constants[c.name],
-                    "unit": c.unit,
-                    "meaning": c.meaning,
-                    "low": c.low,
-                    "high": c.high,
-                    "origin": "fitted",
-                }
-                for c in family.constants
-            ]
-    return rows
+    data: dict[str, Any] = {"fitted": [], "unfitted": []}
+    title = ""
+    for c in fitted_constants():
+        if title != (title := f"{c.family} on {c.architecture}"):
+            together = f", fitted with {c.rows_of}" if c.family != c.rows_of else ""
+            _print(f"{title}: {c.rows:,} rows{together}")
+        bound = " at its bound" if c.at_bound else ""
+        _print(
+            f"  {c.name:<27} {c.value:>10.4g} {c.unit:<6} fitted    "
+            f"[{c.low:g} to {c.high:g}]{bound}  {c.meaning}"
+        )
+        data["fitted"].append({**asdict(c), "at_bound": c.at_bound})
+    _print("Not fitted; seen: read off measured rows where only it differs")
+    for u in UNFITTED:
+        name = f"{u.module}.{u.name.lower()}"
+        _print(f"  {name:<47} {u.value:>10,.10g} {u.unit:<8} {u.origin:<9} {u.meaning}")
+        data["unfitted"].append({**asdict(u), "value": u.value})
+    return data
+
+
+def _print(line: str) -> None:
+    console().print(line, soft_wrap=True, markup=False)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.basis.errors import InputError
 from simulator.cli.calibrate import need_scipy
 from simulator.cli.options import JsonFile, console, error_console, save_json
 from simulator.cli.validate_dram import validate_dram
 
 if TYPE_CHECKING:
     from simulator.kernels.dispatch import DispatchedTable
+    from simulator.kernels.published import Comparison
     from simulator.kernels.validation import Row, Statistics
 
 MICRO = 1e6
@@ -20,10 +22,13 @@ MICRO = 1e6
 
 def validate(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of CSV tables, or one table.")
-    ],
+        Path | None, typer.Argument(metavar="DIR", help="Folder of CSV tables, or one table.")
+    ] = None,
     cv: Annotated[
         bool, typer.Option("--cv", help="Five-fold cross-validation instead of stored constants.")
+    ] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Figures that others published, beside ours.")
     ] = False,
     json: JsonFile = None,
 ) -> None:
@@ -35,6 +40,13 @@ def validate(
 
     Example: v4sim validate silicon
     """
+    if published:
+        if folder is not None or cv:
+            raise InputError("--published has its own rows: give it without DIR and --cv")
+        save_json(json, _print_published())
+        return
+    if folder is None:
+        raise InputError("nothing to validate: give a folder of tables, or --published")
     from simulator.kernels.dispatch import dispatched
     from simulator.kernels.tables_in_folder import read_folder
     from simulator.kernels.validation import validate_tables
@@ -167,6 +179,50 @@ def _print_too_few(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
             f"{kind['architecture']}, {kind['n']}"
         )
     return found
+
+
+def _print_published() -> dict[str, Any]:
+    """Prints published figures beside ours, and why the others have none."""
+    from simulator.kernels.published import compared, read_published
+
+    content = read_published()
+    report: dict[str, Any] = {"compared": [], "not_covered": []}
+    _say(f"{'kernel, shape, hardware':<78} {'published':>10} {'ours':>10} {'time':>6}  p10 to p90")
+    for found in (found for row in content.rows for found in compared(row)):
+        row = found.row
+        what = ", ".join(word for word in (row.kernel, row.shape, row.hardware) if word)
+        _say(
+            f"{what:<78} {row.value:>10,.5g} {found.predicted:>10,.4g} "
+            f"{found.time_difference:>+6.0%}  {found.low:,.4g} to {found.high:,.4g} {row.unit}; "
+            f"{found.call.family}{'; ' + row.remark if row.remark else ''}"
+        )
+        report["compared"].append(_published_line(found))
+    left = [row for row in content.rows if row.not_covered]
+    _say(f"\nPublished figures that no kernel family covers: {len(left)} of {len(content.rows)}")
+    for reason, words in content.reasons.items():
+        rows = [row for row in left if row.not_covered == reason]
+        kernels = ", ".join(dict.fromkeys(row.kernel for row in rows))
+        _say(f"  {len(rows)}: {kernels}: {words}")
+        report["not_covered"].append({"n": len(rows), "kernels": kernels, "reason": words})
+    return report
+
+
+def _published_line(found: Comparison) -> dict[str, Any]:
+    row = found.row
+    return {
+        "kernel": row.kernel,
+        "shape": row.shape,
+        "hardware": row.hardware,
+        "unit": row.unit,
+        "published": row.value,
+        "predicted": found.predicted,
+        "predicted_p10": found.low,
+        "predicted_p90": found.high,
+        "time_difference": found.time_difference,
+        "family": found.call.family,
+        "source": row.source,
+        "remark": row.remark,
+    }
 
 
 def _say(text: str) -> None:
