@@ -46,20 +46,24 @@ def label_places(
     dots: Sequence[Dot],
     unnamed: Sequence[Dot] = (),
     *,
-    taken: Sequence[Box] = (),
+    texts: Sequence[Box] = (),
+    lines: Sequence[Box] = (),
     within: Box | None = None,
 ) -> list[Place | None]:
-    """Place of each name, None where none is free; earlier dots choose first."""
+    """Place of each name, None where none is free; earlier dots choose first.
+
+    Names keep off `texts` and `lines` that are there already; a line to a name may cross `lines`.
+    """
     around = [_around(dot) for dot in (*dots, *unnamed)]
-    names: list[Box] = []
+    names = list(texts)
     places: list[Place | None] = []
     for dot in dots:
-        # A line may leave the dots that its own lies on, and cross what is taken.
+        # A line may leave the dots that its own lies on.
         centre = (dot.x_px, dot.y_px, dot.x_px, dot.y_px)
         beside = [box for box in around if not _meets(centre, [box])]
         found = None
         for place, box, line in _candidates(dot):
-            free = _inside(box, within) and not _meets(box, (*around, *names, *taken))
+            free = _inside(box, within) and not _meets(box, (*around, *names, *lines))
             if free and not any(_meets(point, (*beside, *names)) for point in line):
                 found = place
                 names += [box, *line]

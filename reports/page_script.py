@@ -9,7 +9,7 @@ for (const [id, figure] of Object.entries(figures)) {
   const place = document.getElementById(id);
   const narrow = place.clientWidth < 560;
   // Names have places for a wide screen only; elsewhere a dot says its name when pointed at.
-  if (place.clientWidth < 960) delete figure.layout.annotations;
+  if (place.clientWidth < 1100) delete figure.layout.annotations;
   if (narrow) {  // Fingers scroll the page instead of dragging the figure.
     figure.layout.dragmode = false;
     figure.layout.font.size = 11;

@@ -77,7 +77,7 @@ def draw_dots(
             trace = _trace(bound, result, RESOURCE_COLORS[resource])
             traces.append({**trace, "name": label})
     names = dot_names(groups)
-    places = _name_places(groups, names, result, span, _roof_boxes(roofs, span))
+    places = _name_places(groups, names, result, span, roofs)
     return Dots(
         traces=traces,
         annotations=[
@@ -126,7 +126,7 @@ def _name_places(
     names: Mapping[str, str],
     result: StepResult,
     span: Span,
-    taken: Sequence[Box],
+    roofs: Sequence[Mapping[str, Any]],
 ) -> list[tuple[GroupTotal, Place | None]]:
     """Places for the names of all that are not hidden, the largest part of the step first."""
     shown = sorted((g for g in groups if g.critical_ps), key=lambda group: -group.critical_ps)
@@ -136,21 +136,32 @@ def _name_places(
         x_px, y_px = span.place_px(intensity(group), achieved_per_s(group))
         size_px = _size_px(group, result)
         dots.append(Dot(name=names[group.key], x_px=x_px, y_px=y_px, size_px=size_px))
-    within = (0, 0, *_PLOT_PX)
-    places = label_places(dots[: len(shown)], dots[len(shown) :], taken=taken, within=within)
+    places = label_places(
+        dots[: len(shown)],
+        dots[len(shown) :],
+        texts=[_BUTTONS_PX, *_roof_texts(roofs, span)],
+        lines=_roof_lines(roofs, span),
+        within=(0, 0, *_PLOT_PX),
+    )
     return list(zip(shown, places, strict=True))
 
 
-def _roof_boxes(roofs: Sequence[Mapping[str, Any]], span: Span) -> list[Box]:
-    """What the roofs' lines and their texts, which end above left of their points, take up."""
-    boxes = [_BUTTONS_PX]
+def _roof_texts(roofs: Sequence[Mapping[str, Any]], span: Span) -> list[Box]:
+    """What the texts of the roofs, which end above left of their points, take up."""
+    return [
+        text_box(text, *span.place_px(x, y))
+        for roof in roofs
+        for text, x, y in zip(roof["text"], roof["x"], roof["y"], strict=True)
+        if text
+    ]
+
+
+def _roof_lines(roofs: Sequence[Mapping[str, Any]], span: Span) -> list[Box]:
+    boxes = []
     for roof in roofs:
         points = [span.place_px(x, y) for x, y in zip(roof["x"], roof["y"], strict=True)]
         for start, end in pairwise(points):
             boxes += line_boxes(start, end)
-        for text, point in zip(roof["text"], points, strict=True):
-            if text:
-                boxes.append(text_box(text, *point))
     return boxes
 
 

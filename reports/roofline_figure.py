@@ -95,9 +95,10 @@ def _roof_lines(roofs: Mapping[str, float], dram_per_s: float, span: Span) -> li
     slope = _line(points, [x * dram_per_s for x in points])
     slope["text"] = ["", f"DRAM {format_rate(dram_per_s)}  ", ""]
     lines = [slope]
-    for name, peak in roofs.items():
+    for peak in dict.fromkeys(roofs.values()):
+        names = "/".join(name for name, other in roofs.items() if other == peak)
         line = _line([max(low, peak / dram_per_s), high], [peak, peak])
-        line["text"] = ["", f"{name} {format_rate(peak, 'FLOP/s')}"]
+        line["text"] = ["", f"{names} {format_rate(peak, 'FLOP/s')}"]
         lines.append(line)
     return lines
 

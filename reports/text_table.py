@@ -87,7 +87,7 @@ def left_out(columns: Sequence[TextColumn], width: int) -> str:
 
 def wrapped(text: str, width: int, indent: int = 0) -> str:
     """Text in lines of at most a width; a number stays with its unit, later lines are indented."""
-    stuck = re.sub(r"(?<=\d) (?=\S)", _STUCK, text)
+    stuck = re.sub(r"(?<=\d) (?=\S)|(?<=\d x) (?=\S)", _STUCK, text)
     lines = textwrap.wrap(
         stuck,
         width,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,14 @@ def test_roofs_are_those_of_classes_in_use() -> None:
     assert [label.strip() for label in labels] == ["DRAM 4.8 TB/s", "fp8 1.979 PFLOP/s"]
 
 
+def test_equal_roofs_are_one_line() -> None:
+    result = make_result(make_kernel("a", 0, 5_000, flops={"fp8": 10, "fp8xfp4": 10}))
+    peaks = replace(result.peaks, matrix_flops_per_s={"fp8": 2e15, "fp8xfp4": 2e15})
+    drawn = _roofline(replace(result, peaks=peaks))
+    labels = [trace["text"][1] for trace in drawn.figure["data"] if trace["mode"] == "lines+text"]
+    assert labels[1:] == ["fp8/fp8xfp4 2 PFLOP/s"]
+
+
 def test_nothing_to_draw() -> None:
     result = make_result(make_kernel("a", 0, 5, flops={}))
     assert roofline(result, StepBreakdown(result)) is None
@@ -90,7 +99,7 @@ def test_a_name_of_a_dot_on_a_larger_one_stands_outside_with_a_line() -> None:
 
 def test_names_keep_off_what_is_taken_and_stay_within() -> None:
     dot = Dot(name="name", x_px=50, y_px=50, size_px=10)
-    assert label_places([dot], taken=[(60, 40, 70, 60)]) != label_places([dot])
+    assert label_places([dot], texts=[(60, 40, 70, 60)]) != label_places([dot])
     assert label_places([dot], within=(0, 0, 60, 60)) == [
         Place(x_px=-8, y_px=0, side="right", line=False)
     ]

@@ -44,4 +44,5 @@ def test_left_out_columns_are_named() -> None:
 
 def test_numbers_stay_with_their_units() -> None:
     assert wrapped("bound by memory 84 % of it", 19) == "bound by memory\n84 % of it"
+    assert wrapped("tokens on 8 x h200", 13) == "tokens on\n8 x h200"
     assert wrapped("word " * 8, 22, indent=2).splitlines()[1].startswith("  word")
