@@ -9,6 +9,7 @@ import numpy as np
 from simulator.basis.errors import InputError, unknown_name
 from simulator.kernels.family import Columns
 from simulator.kernels.parts import Floats
+from simulator.lower.calls import AttentionCall
 
 HEAD_DIM = 512
 HEADS_PER_GROUP = 8
@@ -128,6 +129,35 @@ def attention_calls(columns: Columns) -> AttentionCalls:
         fp8=np.asarray(columns["gemm_dtype"]).astype(str) == "fp8_block",
         ties=tied(columns),
         cold=_cold(columns),
+    )
+
+
+def calls_of(call: AttentionCall) -> AttentionCalls:
+    """The module of a step: real scores, and weights that come from memory.
+
+    Assumes: index scores of real work have no ties.
+    """
+
+    def one(value: float) -> Floats:
+        return np.array([value], dtype=np.float64)
+
+    def flag(value: bool) -> np.ndarray:
+        return np.array([value])
+
+    return AttentionCalls(
+        batch=one(call.batch),
+        new=one(call.new),
+        past=one(call.past),
+        heads=one(call.heads),
+        hidden=one(call.hidden),
+        query_rank=one(call.query_rank),
+        top_k=one(call.top_k),
+        csa=flag(call.kind == "csa"),
+        hca=flag(call.kind == "hca"),
+        decode=flag(call.decode),
+        fp8=flag(call.fp8),
+        ties=flag(False),
+        cold=flag(True),
     )
 
 

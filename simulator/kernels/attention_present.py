@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.kernels.attention_calls import HEADS_PER_GROUP, AttentionCalls
+from simulator.kernels.attention_calls import HEADS_PER_GROUP, AttentionCalls, calls_of
 from simulator.kernels.sparse_core import HEADS as LEAST_HEADS
+from simulator.lower.calls import AttentionCall
 from simulator.lower.kernel_section import AttentionDecisions
 
 # Kernels by the kind of layer that has them; all others are in every module.
@@ -29,7 +30,7 @@ def present(part: str, calls: AttentionCalls, decisions: AttentionDecisions) -> 
     if part in COMPRESSES:
         return calls.compresses
     if part in CSA_ONLY:
-        return calls.csa & ~_left_out(part, calls, decisions)
+        return calls.csa & ~_short(part, calls, decisions)
     if part == "pad":
         return calls.heads < LEAST_HEADS
     if part == "regroup":
@@ -38,7 +39,14 @@ def present(part: str, calls: AttentionCalls, decisions: AttentionDecisions) -> 
     return np.ones_like(calls.csa)
 
 
-def _left_out(part: str, calls: AttentionCalls, decisions: AttentionDecisions) -> np.ndarray:
+def left_out(call: AttentionCall, decisions: AttentionDecisions) -> frozenset[str]:
+    """Parts of the module that a call does not launch."""
+    calls = calls_of(call)
+    parts = (*COMPRESSES, *CSA_ONLY, "pad", "regroup")
+    return frozenset(part for part in parts if not present(part, calls, decisions)[0])
+
+
+def _short(part: str, calls: AttentionCalls, decisions: AttentionDecisions) -> np.ndarray:
     """Calls of short rows, in which the indexer would select every entry."""
     parts = {"all": QUERIES + SCORES, "scores": SCORES, "none": ()}[decisions.short_rows]
     return ~calls.decode & ~calls.selects & (part in parts)

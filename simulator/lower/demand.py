@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.lower.kernel import Demand
+from simulator.lower.calls import AttentionCall, call_of
+from simulator.lower.kernel import Demand, ProgramCall
 from simulator.lower.products import products_of
-from simulator.lower.profile import EngineProfile
+from simulator.lower.profile import EngineProfile, FusedKernel
 from workloads.graph import Graph, Node
 from workloads.ops import AllGather, AllReduce, ExpertCombine, ExpertDispatch, ReduceScatter
 from workloads.work import Read, Work
@@ -24,14 +25,20 @@ class DemandBuilder:
     graph: Graph
     profile: EngineProfile
 
-    def demand(self, family: str, members: Sequence[tuple[Node, Work]]) -> Demand:
-        """Demand of one kernel, without its dense operands."""
+    def demand(
+        self,
+        kernel: FusedKernel,
+        members: Sequence[tuple[Node, Work]],
+        attention: AttentionCall | None,
+    ) -> Demand:
+        """Demand of one kernel, without its dense operands; `attention` is its layer's module."""
         reads = [
             (self._entry_bytes(node, r.region), r) for node, work in members for r in work.reads
         ]
         ranks, span = _link_group([node for node, _ in members])
         return Demand(
-            family=family,
+            family=kernel.family,
+            priced_as=self._priced_as(kernel, members, attention),
             products=tuple(
                 product
                 for node, work in members
@@ -52,6 +59,19 @@ class DemandBuilder:
             link_ranks=ranks,
             link_span=span,
         )
+
+    def _priced_as(
+        self,
+        kernel: FusedKernel,
+        members: Sequence[tuple[Node, Work]],
+        attention: AttentionCall | None,
+    ) -> ProgramCall | None:
+        if kernel.program == "tile":
+            return None
+        nodes = [node for node, _ in members]
+        sent = sum(work.link_bytes for _, work in members)
+        call = attention if kernel.part else call_of(kernel, nodes, self.graph, sent)
+        return ProgramCall(kernel=kernel.name, program=kernel.program, part=kernel.part, call=call)
 
     def _entry_bytes(self, node: Node, region: int) -> int:
         return self.graph.regions[node.regions[region]].format.nbytes

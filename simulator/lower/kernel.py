@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from simulator.lower.calls import Call
+
 
 class Shape(Enum):
     """How a product's work is cut into tiles."""
@@ -52,14 +54,26 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCall:
+    """How an engine's kernel is priced: its name in the profile, its program, and the call."""
+
+    kernel: str
+    program: str
+    part: str | None
+    call: Call | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What a kernel asks of a machine; hashable.
 
-    `cache_read_bytes` counts distinct entries, `cache_touch_bytes` every fetch by a block of
-    queries. A collective joins `link_ranks` ranks out of `link_span` consecutive ones.
+    Without `priced_as` the tile model prices it. `cache_read_bytes` counts distinct entries,
+    `cache_touch_bytes` every fetch by a block of queries. A collective joins `link_ranks` ranks out
+    of `link_span` consecutive ones.
     """
 
     family: str
+    priced_as: ProgramCall | None = None
     products: tuple[Product, ...] = ()
     vector_ops: int = 0
     special_ops: int = 0

@@ -108,7 +108,7 @@ class _Lowering:
             name=template.fused.name,
             scope=scope,
             kind=self.graph.kinds.get(scope, scope),
-            stream=template.fused.stream,
+            stream=template.stream,
             after=template.after,
             nodes=tuple(placed.nodes[i].path for i in template.nodes),
             demand=self.demands[key],

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator.basis.errors import UnsupportedError
+from simulator.lower.calls import AttentionCall, attention_call, is_decode
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand
 from simulator.lower.profile import EngineProfile, FusedKernel
@@ -26,10 +27,12 @@ Place = tuple[int, int]
 class KernelTemplate:
     """A kernel of a layer without names; `demand` lacks its operands.
 
+    `stream` is the one that the step's tokens allow.
     `inputs` and `outputs` are (place, bytes) of the dense values that cross the kernel's border.
     """
 
     fused: FusedKernel
+    stream: int
     nodes: tuple[int, ...]
     after: tuple[int, ...]
     demand: Demand
@@ -39,7 +42,10 @@ class KernelTemplate:
 
 @dataclass(frozen=True, slots=True)
 class LayerTemplate:
-    """Kernels of a layer in launch order, and nodes that do nothing but pass operands on."""
+    """Kernels of a layer in launch order, and nodes that do nothing but pass operands on.
+
+    Nodes of kernels that the engine leaves out for this step are among the latter.
+    """
 
     kernels: tuple[KernelTemplate, ...]
     passing: tuple[int, ...]
@@ -61,7 +67,9 @@ def lower_layer(
     another kernel that needs the first and feeds the last.
     """
     works = [graph.work(node, stats) for node in nodes]
-    layer = _Layer(nodes, works, profile)
+    attention = attention_call(nodes, graph) if profile.attention else None
+    layer = _Layer(nodes, works, profile, _left_out(profile, attention))
+    decode = is_decode(graph.step)
     edges = layer.edges()
     order = layer.ordered(edges)
     position = {name: i for i, name in enumerate(order)}
@@ -74,9 +82,10 @@ def lower_layer(
         kernels.append(
             KernelTemplate(
                 fused=fused,
+                stream=fused.stream if fused.runs_beside(graph.step.tokens, decode=decode) else 0,
                 nodes=tuple(layer.groups[name]),
                 after=tuple(sorted(position[other] for other in edges[name])),
-                demand=builder.demand(fused.family, [(node, work) for _, node, work in members]),
+                demand=builder.demand(fused, [(n, work) for _, n, work in members], attention),
                 inputs=_inputs(members, layer.same),
                 outputs=_outputs(members, exported),
             )
@@ -84,16 +93,29 @@ def lower_layer(
     return LayerTemplate(tuple(kernels), tuple(sorted(layer.passing)))
 
 
+def _left_out(profile: EngineProfile, attention: AttentionCall | None) -> frozenset[str]:
+    """Kernels of the attention module, by name, that the engine does not launch for a call."""
+    if profile.attention is None or attention is None:
+        return frozenset()
+    from simulator.kernels.attention_present import left_out
+
+    absent = left_out(attention, profile.attention)
+    return frozenset(k.name for part, k in profile.attention_kernels().items() if part in absent)
+
+
 class _Layer:
-    """Nodes of a layer, gathered into the kernels of a profile."""
+    """Nodes of a layer, gathered into the kernels of a profile but for those `left_out`."""
 
     def __init__(
-        self, nodes: Sequence[Node], works: Sequence[Work], profile: EngineProfile
+        self,
+        nodes: Sequence[Node],
+        works: Sequence[Work],
+        profile: EngineProfile,
+        left_out: frozenset[str],
     ) -> None:
         self.nodes = nodes
         self.works = works
         self.passing = {i for i, work in enumerate(works) if work == _NO_WORK}
-        self.same = resolve(nodes, sorted(self.passing))
         self.fused: dict[str, FusedKernel] = {}
         self.groups: dict[str, list[int]] = {}
         self.kernel_of: dict[int, str] = {}
@@ -105,13 +127,23 @@ class _Layer:
                     f"engine {profile.name!r} has no kernel for node {node.path!r} "
                     f"({type(node.op).__name__}): list {node.local_path!r} under one of its kernels"
                 )
+            if fused.name in left_out:
+                self.passing.add(i)
             if i not in self.passing:
                 self.fused[fused.name] = fused
                 self.groups.setdefault(fused.name, []).append(i)
                 self.kernel_of[i] = fused.name
+        self.same = resolve(nodes, sorted(self.passing))
+        self.begins = {name: members[0] for name, members in self.groups.items()}
+        for fused in profile.kernels:
+            if fused.before in self.begins and fused.name not in left_out:
+                self.fused[fused.name] = fused
+                self.groups[fused.name] = []
+                self.begins[fused.name] = self.begins[fused.before]
+        self.rank = {kernel.name: i for i, kernel in enumerate(profile.kernels)}
 
     def edges(self) -> dict[str, set[str]]:
-        """For every kernel, those whose values or appended entries it reads."""
+        """For every kernel, those that it reads, that stand before it, or of the stage before."""
         writer: dict[str, str] = {}
         appenders: dict[str, list[str]] = {}
         edges: dict[str, set[str]] = {name: set() for name in self.groups}
@@ -124,7 +156,21 @@ class _Layer:
             writer.update(dict.fromkeys(node.outputs, own))
             for append in work.appends:
                 appenders.setdefault(node.regions[append.region], []).append(own)
+        self._add_stages(edges)
         return edges
+
+    def _add_stages(self, edges: dict[str, set[str]]) -> None:
+        stages: dict[int, list[str]] = {}
+        for name, fused in self.fused.items():
+            if fused.before is not None:
+                edges[fused.before].add(name)
+            if fused.stage:
+                stages.setdefault(fused.stage, []).append(name)
+        before: list[str] = []
+        for stage in sorted(stages):
+            for name in stages[stage]:
+                edges[name].update(before)
+            before = stages[stage]
 
     def ordered(self, edges: dict[str, set[str]]) -> list[str]:
         """Kernels so that each comes after those that it reads; else in the graph's order."""
@@ -133,16 +179,16 @@ class _Layer:
         for name, before in edges.items():
             for other in before:
                 readers[other].append(name)
-        ready = [(self.groups[name][0], name) for name in self.groups if not waiting[name]]
+        ready = [self._place(name) for name in self.groups if not waiting[name]]
         heapq.heapify(ready)
         order: list[str] = []
         while ready:
-            _, name = heapq.heappop(ready)
+            *_, name = heapq.heappop(ready)
             order.append(name)
             for reader in readers[name]:
                 waiting[reader] -= 1
                 if not waiting[reader]:
-                    heapq.heappush(ready, (self.groups[reader][0], reader))
+                    heapq.heappush(ready, self._place(reader))
         if len(order) < len(self.groups):
             stuck = sorted(set(self.groups) - set(order))
             raise UnsupportedError(
@@ -150,6 +196,9 @@ class _Layer:
                 "other: one of them fuses nodes around another"
             )
         return order
+
+    def _place(self, name: str) -> tuple[int, int, str]:
+        return self.begins[name], self.rank[name], name
 
     def exported(self, outside: frozenset[str]) -> set[str]:
         """Values that leave their kernel: read by another one, by another layer, or by nobody."""
