@@ -16,7 +16,10 @@ from hwmodels.dram.sources import copy_chunks, gather_chunks, stream_chunks, wit
 from simulator.basis.errors import InputError
 
 _BYTES_IN_FLIGHT_A_CHANNEL = 16 * 1024
-_WINDOW_BURSTS_A_CHANNEL = 64_000  # about a dozen refresh intervals at full speed
+# Long enough that another seed moves no bandwidth by more than 0.01 of the peak.
+_WINDOW_BURSTS = 2_000_000
+_WINDOW_BURSTS_A_CHANNEL = 128_000  # some 25 refresh intervals at full speed
+_OPEN_LOOP_IN_FLIGHT = 65_536  # beyond it the memory is overloaded, and arrivals wait
 _WARM_UP_SHARE = 5  # the first fifth is not measured
 
 
@@ -26,7 +29,7 @@ class Pattern:
 
     `outstanding` chunks are in flight (default: 16 KiB a channel, what latency times bandwidth
     asks for); with `arrival_bytes_per_s` chunks come at that mean rate instead, whatever is in
-    flight. `chunks` is how many are simulated (default: a dozen refresh intervals or more).
+    flight. `chunks` is how many are simulated (default: two million bursts or more).
     A stream with writes reads one array and writes another unless `writes_apart` is off: then the
     directions are drawn chunk by chunk.
     """
@@ -81,10 +84,10 @@ def simulate(
     outstanding = pattern.outstanding or max(
         1, -(-_BYTES_IN_FLIGHT_A_CHANNEL * channels // pattern.granule_bytes)
     )
-    if pattern.arrival_bytes_per_s is not None:
-        outstanding = chunks.count
     # A window that ends with the last issue leaves out the drain, if enough chunks come before.
     steady = outstanding * 2 <= chunks.count
+    if pattern.arrival_bytes_per_s is not None:
+        outstanding, steady = min(chunks.count, _OPEN_LOOP_IN_FLIGHT), True
     return run_chunks(
         facts,
         chunks,
@@ -101,6 +104,8 @@ def simulate(
 
 def pattern_chunks(pattern: Pattern, preset: DramPreset, channels: int) -> Chunks:
     """The chunks of a pattern on this many channels."""
+    if channels < 1:
+        raise InputError(f"channels is {channels}, expected at least 1")
     capacity = preset.organisation.channel_bytes * channels
     granule = pattern.granule_bytes
     if granule > capacity // 2:
@@ -123,4 +128,5 @@ def pattern_chunks(pattern: Pattern, preset: DramPreset, channels: int) -> Chunk
 
 def _default_chunks(pattern: Pattern, channels: int) -> int:
     touched = (pattern.granule_bytes + min(pattern.align, 32) - 1) // 32 + 1
-    return max(_WINDOW_BURSTS_A_CHANNEL * channels // touched, 1000)
+    bursts = max(_WINDOW_BURSTS, _WINDOW_BURSTS_A_CHANNEL * channels)
+    return max(bursts // touched, 1000)

@@ -65,7 +65,7 @@ def _run(
     block_bytes = int(parameters[w.O_BURSTS_A_BLOCK]) * 32
     in_flight = min(outstanding, count)
     runs = np.zeros(
-        (in_flight * (int(chunks.sizes.max()) // block_bytes + 3), w.RUN_WORDS), np.int64
+        (in_flight * ((int(chunks.sizes.max()) - 1) // block_bytes + 2), w.RUN_WORDS), np.int64
     )
     runs[:, w.F_NEXT] = np.append(np.arange(1, len(runs)), -1)
     totals = np.zeros(w.TOTALS, np.int64)

@@ -16,7 +16,8 @@ from hwmodels.dram.preset import find_preset, list_presets
 from hwmodels.dram.result import DramResult
 from hwmodels.dram.simulation import run_chunks
 from hwmodels.dram.sources import gather_chunks, stream_chunks
-from simulator.basis.errors import FileFormatError, InputError, unknown_name
+from simulator.basis.errors import FileFormatError, unknown_name
+from simulator.basis.yaml_nodes import read_text
 
 REFERENCE_SEED = 7
 _SUFFIXES: dict[str, Refresh] = {"_ab": "all-bank", "_none": "none", "_pb": "per-bank"}
@@ -75,22 +76,20 @@ def known_configs() -> list[str]:
 def read_table(path: str | Path) -> list[TableRow]:
     """Rows of a CSV; a missing column, a word for a number or an unknown name is an error."""
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = (line for line in file if not line.startswith("#"))
-        reader = csv.DictReader(lines)
-        missing = [c for c in (*_TEXT, *_WHOLE, *_REAL) if c not in (reader.fieldnames or ())]
-        if missing:
-            raise FileFormatError(
-                f"{path}:1: missing column{'s' * (len(missing) > 1)} {', '.join(missing)}"
-            )
-        return [_row(path, number, record) for number, record in enumerate(reader, start=2)]
+    numbered = list(enumerate(read_text(path).splitlines(), start=1))
+    lines = [(number, text) for number, text in numbered if text and not text.startswith("#")]
+    if not lines:
+        raise FileFormatError(f"{path}:1: the file is empty, expected a header and rows")
+    reader = csv.DictReader(text for _, text in lines)
+    missing = [c for c in (*_TEXT, *_WHOLE, *_REAL) if c not in (reader.fieldnames or ())]
+    if missing:
+        word = "columns" if len(missing) > 1 else "column"
+        raise FileFormatError(f"{path}:{lines[0][0]}: missing {word} {', '.join(missing)}")
+    return [_row(path, lines[i][0], record) for i, record in enumerate(reader, start=1)]
 
 
 def _row(path: Path, line: int, record: dict[str, Any]) -> TableRow:
-    """One row; `line` counts data lines after the header as line 2."""
-    values: dict[str, Any] = {name: record[name] or "" for name in _TEXT}
+    values: dict[str, Any] = {name: (record[name] or "").strip() for name in _TEXT}
     for name in (*_WHOLE, *_REAL):
         text = record[name]
         try:
@@ -100,6 +99,11 @@ def _row(path: Path, line: int, record: dict[str, Any]) -> TableRow:
             raise FileFormatError(
                 f"{path}:{line}: column {name!r} is {text!r}, expected {kind}"
             ) from None
+        least = 1 if name in _WHOLE else 0
+        if not values[name] >= least:
+            raise FileFormatError(
+                f"{path}:{line}: column {name!r} is {text!r}, expected at least {least}"
+            )
     if values["config"] not in known_configs():
         sentence = unknown_name("config", values["config"], known_configs())
         raise FileFormatError(f"{path}:{line}: {sentence}")
