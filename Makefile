@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test clean
+.PHONY: demo test validation bench clean
 
 demo: .venv/installed
 	$(BIN)/v4sim demo --out out/demo
@@ -12,6 +12,14 @@ test: .venv/tests-installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+# Cross-validates all constants and writes tests/validation/REPORT.md.
+validation: .venv/tests-installed
+	$(BIN)/python -m tests.validation.report
+
+# Prints speeds: pairs and ratios, wall times, peak memory.
+bench: .venv/tests-installed
+	$(BIN)/python -m tests.bench.run
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import model_validator
 
 from hwmodels.chip import find_chip
+from simulator.basis.errors import V4SimError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.gemm import Bf16Gemm, Fp8DeepGemm
@@ -164,13 +165,20 @@ class PublishedRow(StrictModel):
         if self.value <= 0:
             raise KeyFaultError(("value",), f"value is {self.value}, expected more than 0")
         for call in self.calls:
-            find_chip(call.chip)
+            _check_chip(call.chip)
             known = (*RATES, *TIMES)
             if self.unit not in known:
                 raise KeyFaultError(
                     ("unit",), f"unit {self.unit!r} is not predicted, expected {' or '.join(known)}"
                 )
         return self
+
+
+def _check_chip(name: str) -> None:
+    try:
+        find_chip(name)
+    except V4SimError as error:
+        raise KeyFaultError(("hardware",), error.message) from None
 
 
 class PublishedSource(StrictModel):

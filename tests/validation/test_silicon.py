@@ -1,0 +1,69 @@
+"""Five-fold cross-validation over the carried silicon rows: errors by group, and coverage."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from simulator.kernels.dispatch import NOT_COVERED
+from simulator.kernels.fit import chip_of, core_architecture
+from simulator.kernels.registry import FAMILIES
+from simulator.kernels.validation import statistics_of
+from tests.validation.silicon_rows import (
+    ENOUGH_ROWS,
+    GROUPS,
+    LEAST_HELD,
+    MOST_HELD,
+    SILICON,
+    silicon_tables,
+)
+
+ROWS = {
+    "attention_kernel.csv": 3000,
+    "attention_module.csv": 6000,
+    "collective.csv": 1200,
+    "gemm.csv": 5000,
+    "mhc.csv": 427,
+    "moe.csv": 2577,
+}
+
+
+def rows_of(family):
+    return sum(len(table.rows_of(family)) for table in silicon_tables())
+
+
+def test_every_carried_row_is_covered_by_one_family():
+    assert {t.table.path.name: len(t.table) for t in silicon_tables()} == ROWS
+    assert rows_of(NOT_COVERED) == 0
+    assert sum(rows_of(family) for family in FAMILIES) == sum(ROWS.values())
+
+
+def test_licence_stands_beside_the_rows():
+    text = (SILICON / "README.md").read_text()
+    assert "(c) NVIDIA, Apache-2.0" in text
+    assert "aiconfigurator-core 0.12.0" in text
+
+
+def test_every_family_is_judged_in_exactly_one_group():
+    counts = Counter(family for group in GROUPS for family in group.families)
+    assert counts == Counter(list(FAMILIES))
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_errors_of_rows_left_out_of_the_fit(group, family_rows):
+    rows = [row for family in group.families for row in family_rows(family)]
+    found = statistics_of(rows)
+    assert found.n == sum(rows_of(family) for family in group.families)
+    assert found.median_abs_error <= group.median
+    assert found.p90_abs_error <= group.p90
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if rows_of(f) >= ENOUGH_ROWS])
+def test_intervals_hold_as_many_rows_as_they_say(family, family_rows):
+    rows = family_rows(family)
+    assert LEAST_HELD <= statistics_of(rows).coverage <= MOST_HELD
+    cores = np.array([core_architecture(chip_of(row.chip)) for row in rows])
+    for name in np.unique(cores):
+        own = [row for row, core in zip(rows, cores, strict=True) if core == name]
+        if len(own) >= ENOUGH_ROWS:
+            assert LEAST_HELD <= statistics_of(own).coverage <= MOST_HELD, name
