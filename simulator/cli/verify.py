@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.cli.options import JsonFile, console, error_console, save_json
+
+if TYPE_CHECKING:
+    from simulator.evaluate.verify import Check
 
 
 def verify(
@@ -22,33 +25,36 @@ def verify(
     Logits must agree to 1e-9, every stored activation to 1e-6 of its scale. Exit code 1 when a
     check fails.
 
-    Example: v4sim verify tiny_7.npz
+    Example: v4sim verify simulator/evaluate/data/tiny_7.npz
     """
     from simulator.evaluate.verify import shipped_golden_file, verify_file
 
-    rows, failed = [], 0
+    rows: list[dict[str, Any]] = []
     for path in files or [shipped_golden_file()]:
-        console().print(f"{path}", soft_wrap=True)
         with error_console().status(f"running {path.name}"):
-            for check in verify_file(path):
-                failed += not check.holds
-                word = "ok  " if check.holds else "FAIL"
-                console().print(
-                    f"  {word} {check.runner}: {check.quantity} differs by "
-                    f"{check.difference:.3g}, allowed {check.tolerance:.0e}",
-                    soft_wrap=True,
-                )
-                rows.append(
-                    {
-                        "file": str(path),
-                        "runner": check.runner,
-                        "quantity": check.quantity,
-                        "difference": check.difference,
-                        "tolerance": check.tolerance,
-                        "holds": check.holds,
-                    }
-                )
-    console().print(f"{len(rows) - failed} of {len(rows)} checks hold")
+            checks = list(verify_file(path))
+        rows += [_row(path, check) for check in checks]
+    failed = sum(not row["holds"] for row in rows)
     save_json(json, {"checks": rows, "failed": failed})
+    for row in rows:
+        word = "ok  " if row["holds"] else "FAIL"
+        console().print(
+            f"{word} {row['file']}: {row['runner']}: {row['quantity']} differs by "
+            f"{row['difference']:.3g}, allowed {row['tolerance']:.0e}",
+            soft_wrap=True,
+            markup=False,
+        )
+    console().print(f"{len(rows) - failed} of {len(rows)} checks hold")
     if failed:
         raise typer.Exit(1)
+
+
+def _row(path: Path, check: Check) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "runner": check.runner,
+        "quantity": check.quantity,
+        "difference": check.difference,
+        "tolerance": check.tolerance,
+        "holds": check.holds,
+    }
