@@ -18,6 +18,7 @@ from simulator.kernels.published_constants import (
 )
 from simulator.kernels.registry import FAMILIES
 from simulator.kernels.validation import Row, Statistics, grouped, statistics_of
+from tests.validation.dram_rows import DramError, dram_errors, dram_statistics
 from tests.validation.silicon_rows import (
     ENOUGH_ROWS,
     GROUPS,
@@ -32,7 +33,7 @@ ERRORS = ("n", "median", "mean", "p90", "bias", "held")
 
 HEAD = f"""# Validation
 
-`make validation` writes this file from the rows in `silicon/`, the constants in
+`make validation` writes this file from the rows in `silicon/` and `dram/`, the constants in
 `simulator/kernels/constants/` and the figures in `simulator/kernels/published.yaml`; a test holds
 it to what is computed.
 
@@ -168,7 +169,22 @@ def left_out_table(content: PublishedFile) -> str:
     return table(("kernels", "why no family covers them", "rows"), rows, 2)
 
 
-def report(by_family: RowsByFamily) -> str:
+def dram_table(runs: Sequence[DramError]) -> str:
+    """Errors of DRAM runs by configuration, channels and pattern."""
+    kinds = sorted({(run.config, run.channels, run.pattern) for run in runs})
+    rows = []
+    for config, channels, pattern in kinds:
+        kind = config, channels, pattern
+        own = [run for run in runs if (run.config, run.channels, run.pattern) == kind]
+        found = dram_statistics(own)
+        bandwidth = f"{found.bandwidth_median:.2%}", f"{found.bandwidth_worst:.2%}"
+        latency = f"{found.p50_median:.2%}", f"{found.p50_worst:.2%}"
+        rows.append((f"`{config}`", pattern, str(channels), str(found.n), *bandwidth, *latency))
+    errors_of = ("bandwidth: median", "worst", "p50 latency: median", "worst")
+    return table(("configuration", "pattern", "channels", "n", *errors_of), rows, 2)
+
+
+def report(by_family: RowsByFamily, runs: Sequence[DramError]) -> str:
     """The whole report."""
     content = read_published()
     everything = [row for rows in by_family.values() for row in rows]
@@ -182,6 +198,10 @@ def report(by_family: RowsByFamily) -> str:
         "A star marks a part that alone would miss its group's target. Intervals are asked to hold "
         f"75 to 85 % of rows in families of {ENOUGH_ROWS} rows or more.",
         family_table(by_family),
+        "## DRAM",
+        "Runs of Ramulator 2.1 with the reference's random numbers and hashes (`dram/`). Bandwidth "
+        "errors are shares of the peak, latency errors shares of the measured median.",
+        dram_table(runs),
         "## Constants that are fitted",
         "At most five a family and architecture. A module adds only its fixed part; constants of "
         "kernels that no table measures alone stand under those kernels.",
@@ -209,8 +229,9 @@ def _sentence(found: Statistics) -> str:
 
 
 def main() -> None:
-    """Cross-validates all families and writes the report."""
-    REPORT.write_text(report({family: cross_validated(family) for family in FAMILIES}))
+    """Cross-validates all families, runs the DRAM rows and writes the report."""
+    by_family = {family: cross_validated(family) for family in FAMILIES}
+    REPORT.write_text(report(by_family, dram_errors()))
     print(f"wrote {REPORT}")
 
 
