@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from reports.breakdown import GroupTotal, StepBreakdown
+from reports.certainty import time_text
 from reports.quantity import count_text, number_text, share_text
-from simulator.basis.units import format_time_ps
 from simulator.cost.result import ProofLine, StepQuestion, StepResult
 from workloads.parallel import ParallelLayout
 
@@ -19,7 +19,9 @@ RESOURCE_NAMES = {
     "vector": "vector math",
     "special": "special-function math",
     "memory": "memory bandwidth",
+    "llc": "cache bandwidth",
     "link": "link bandwidth",
+    "latency": "latency",
     "launch": "launch overhead",
 }
 KIND_NAMES = {
@@ -43,7 +45,7 @@ def answer_sentence(result: StepResult, breakdown: StepBreakdown | None = None) 
     share = share_text(total.critical_ps_by_bound.get(total.bound, 0), result.total_ps, digits=0)
     return (
         f"One {question.phase} step of {question.model} for {requests_text(question)} on "
-        f"{machine_text(question)} takes {format_time_ps(result.total_ps)}: {rates}; "
+        f"{machine_text(question)} takes {time_text(result)}: {rates}; "
         f"{RESOURCE_NAMES[total.bound]} binds {share} of it."
     )
 

@@ -8,6 +8,7 @@ from html import escape
 
 from reports.answer import RESOURCE_NAMES, kind_text
 from reports.breakdown import GroupTotal
+from reports.causes import whisker
 from reports.glossary import POOL_ABOUTS, pool_name
 from reports.palette import (
     FREE_COLOR,
@@ -118,10 +119,15 @@ def _row(
     title = f' title="{escape(about)}"' if about else ""
     return (
         f'<div class="bar"{title}><span class="name">{escape(label)}</span>'
-        f'<span class="track">{_stretches(parts, longest_ps)}</span>'
+        f'<span class="track">{_stretches(parts, longest_ps)}{_whisker(groups, longest_ps)}</span>'
         f'<span class="value"><span>{format_time_ps(amount)}</span> '
         f"<b>{share_text(amount, total_ps)}</b>{remark}</span></div>"
     )
+
+
+def _whisker(groups: Sequence[GroupTotal], longest_ps: int) -> str:
+    low_ps, high_ps = (sum(getattr(g, name) for g in groups) for name in ("low_ps", "high_ps"))
+    return whisker(low_ps, high_ps, longest_ps)
 
 
 def _hidden(group: GroupTotal) -> str:

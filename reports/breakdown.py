@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from reports.critical_path import critical_ps_of
+from simulator.cost.critical_path import critical_ps_of
 from simulator.cost.result import RESOURCES, KernelRecord, StepResult
+from simulator.kernels.causes import CAUSES, shared_out
 
 BETWEEN_LAUNCHES = "(between launches)"
 SUMMED_FIELDS = (
@@ -33,6 +34,7 @@ class GroupTotal:
     """Sums over the launches of one group, which begins with the launch `first_path`.
 
     `scopes` counts the layers that it occurs in; `amounts` is by the names in `SUMMED_FIELDS`.
+    `low_ps` to `high_ps` is where the group's part of the step is expected on silicon.
     """
 
     key: str
@@ -43,6 +45,9 @@ class GroupTotal:
     duration_ps: int
     critical_ps_by_bound: Mapping[str, int]
     duration_ps_by_bound: Mapping[str, int]
+    critical_ps_by_cause: Mapping[str, int]
+    low_ps: int
+    high_ps: int
     flops: Mapping[str, int]
     amounts: Mapping[str, int]
 
@@ -83,7 +88,8 @@ class StepBreakdown:
     @cached_property
     def total(self) -> GroupTotal:
         """The whole step, the time between launches included."""
-        return self._sum("total", range(len(self.result.kernels)), self.between_ps)
+        whole = self._sum("total", range(len(self.result.kernels)), self.between_ps)
+        return replace(whole, low_ps=self.result.low_ps, high_ps=self.result.high_ps)
 
     def group_by(self, keys: Sequence[str]) -> tuple[GroupTotal, ...]:
         """Launches of one key together (`keys[i]` is launch i's), largest part first."""
@@ -100,15 +106,21 @@ class StepBreakdown:
     def _sum(self, key: str, indexes: Iterable[int], between_ps: int) -> GroupTotal:
         critical: Counter[str] = Counter()
         duration: Counter[str] = Counter()
+        causes: Counter[str] = Counter()
+        low = high = float(between_ps)
         flops: Counter[str] = Counter()
         chosen = list(indexes)
         kernels = [self.result.kernels[index] for index in chosen]
         for index, kernel in zip(chosen, kernels, strict=True):
             critical[kernel.bound] += self.critical_ps[index]
             duration[kernel.bound] += kernel.duration_ps
+            causes.update(self._critical_causes(index))
+            share = self.critical_ps[index] / (kernel.duration_ps or 1)
+            low, high = low + share * kernel.low_ps, high + share * kernel.high_ps
             flops.update(kernel.flops)
         if between_ps:
             critical["launch"] += between_ps
+            causes["launch"] += between_ps
         return GroupTotal(
             key=key,
             first_path=kernels[0].path if kernels else "",
@@ -118,9 +130,22 @@ class StepBreakdown:
             duration_ps=duration.total(),
             critical_ps_by_bound=_in_order(critical),
             duration_ps_by_bound=_in_order(duration),
+            critical_ps_by_cause={name: causes[name] for name in CAUSES if causes[name]},
+            low_ps=round(low),
+            high_ps=round(high),
             flops=dict(sorted(flops.items())),
             amounts={name: _amount(kernels, name) for name in SUMMED_FIELDS},
         )
+
+    def _critical_causes(self, index: int) -> Mapping[str, int]:
+        """What the part of a launch that decides the step waits for.
+
+        Assumes: the part of a launch that nothing covers has the causes of the whole launch.
+        """
+        kernel, part_ps = self.result.kernels[index], self.critical_ps[index]
+        if part_ps == kernel.duration_ps:
+            return kernel.causes_ps
+        return shared_out(part_ps, kernel.causes_ps)
 
 
 def math_classes(result: StepResult) -> tuple[str, ...]:

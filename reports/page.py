@@ -13,13 +13,14 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from reports import critical_path, rates
+from reports import rates
 from reports.answer import basis_sentence, machine_text, proof_sentence
 from reports.glossary import names_section
 from reports.page_script import PAGE_SCRIPT
 from reports.section import Section, step_section
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.atomic import write_text
+from simulator.cost import critical_path
 from simulator.cost.result import ProofLine, StepResult
 
 # The browser itself refuses whatever a figure might try to fetch.

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 RESOURCE_COLORS = {
     "memory": "#0072b2",
+    "llc": "#56b4e9",
     "matrix": "#e69f00",
     "vector": "#009e73",
     "special": "#cc79a7",
     "link": "#d55e00",
+    "latency": "#b8a100",
     "launch": "#8d95a1",
+}
+CAUSE_COLORS = {
+    "launch": "#8d95a1",
+    "dram_latency": "#7fb3d5",
+    "dram_bandwidth": "#0072b2",
+    "llc": "#56b4e9",
+    "matrix": "#e69f00",
+    "vector": "#009e73",
+    "tail": "#f2d08a",
+    "power": "#cc79a7",
+    "serial": "#b8a100",
+    "communication": "#d55e00",
 }
 WEIGHT_COLOR = "#3d4f6b"
 POOL_COLORS = ("#0072b2", "#56b4e9", "#009e73", "#7fd1b9", "#cc79a7", "#f0c9de", "#b8a100")

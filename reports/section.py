@@ -16,6 +16,8 @@ from reports.answer import (
 from reports.bandwidth_figure import bandwidth
 from reports.bars import group_bars, memory_bar, resource_legend
 from reports.breakdown import StepBreakdown
+from reports.causes import cause_bars
+from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import KIND_ABOUTS
 from reports.operations_grid import operations_grid
 from reports.peak_shares import matrix_share_text
@@ -46,6 +48,7 @@ def step_section(section_id: str, title: str, result: StepResult) -> Section:
         _tiles(result, breakdown),
         _facts(result),
         _bars(result, breakdown),
+        _causes(breakdown),
         _roofline(f"{section_id}-roofline", result, breakdown, figures),
         _bandwidth(f"{section_id}-bandwidth", result, figures),
         f'<h3 id="{section_id}-operations">Operations</h3>{operations_grid(breakdown)}',
@@ -57,7 +60,8 @@ def step_section(section_id: str, title: str, result: StepResult) -> Section:
 def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
     total, memory, peaks = breakdown.total, result.memory, result.peaks
     dram_peak_bytes = peaks.dram_bytes_per_s * result.seconds
-    tiles = [("step", format_time_ps(result.total_ps))]
+    interval = interval_text(result.low_ps, result.high_ps)
+    tiles = [(f"step, {interval}", format_time_ps(result.total_ps))]
     tiles.append(("all requests", f"{number_text(tokens_per_s(result))} tokens/s"))
     if result.question.batch > 1 and result.question.phase != "prefill":
         each = tokens_per_s(result) / result.question.batch
@@ -114,6 +118,16 @@ def _bars(result: StepResult, breakdown: StepBreakdown) -> str:
         f"{legend}{operations}"
         f'<div class="columns"><div><h3>By kind of layer</h3>{kinds}</div>'
         f"<div><h3>Memory of one chip</h3>{memory_bar(result.memory)}</div></div>"
+    )
+
+
+def _causes(breakdown: StepBreakdown) -> str:
+    return (
+        "<h3>Where the time goes, by cause</h3>"
+        '<p class="note">Each instant belongs to what the launch waits for; the parts add up to '
+        "the step. Lines over the bars reach from the 10th to the 90th percentile of what silicon "
+        f"is expected to take. {escape(certainty_sentence(breakdown.result))}</p>"
+        f"{cause_bars(breakdown.total, breakdown.by_operation)}"
     )
 
 

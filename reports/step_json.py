@@ -26,6 +26,9 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "answer": answer_sentence(result, breakdown),
         "question": question_json(result.question),
         "total_ps": result.total_ps,
+        "low_ps": result.low_ps,
+        "high_ps": result.high_ps,
+        "calibrated": result.calibrated,
         "tokens": result.tokens,
         "tokens_per_s": tokens_per_s(result),
         "tokens_per_s_per_request": tokens_per_s(result) / result.question.batch,
@@ -102,6 +105,9 @@ def _group_json(key: str, group: GroupTotal) -> dict[str, Any]:
         "bound": group.bound,
         "critical_ps_by_bound": dict(group.critical_ps_by_bound),
         "duration_ps_by_bound": dict(group.duration_ps_by_bound),
+        "critical_ps_by_cause": dict(group.critical_ps_by_cause),
+        "low_ps": group.low_ps,
+        "high_ps": group.high_ps,
         "flops": dict(group.flops),
         **group.amounts,
     }
@@ -127,6 +133,7 @@ def _kernel_json(kernel: KernelRecord, critical_ps: int) -> dict[str, Any]:
         "nodes": list(kernel.nodes),
         "flops": dict(kernel.flops),
         "busy_ps": dict(kernel.busy_ps),
+        "causes_ps": dict(kernel.causes_ps),
         "duration_ps": kernel.duration_ps,
         "critical_ps": critical_ps,
         "stretches": [

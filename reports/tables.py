@@ -14,6 +14,7 @@ from reports.breakdown import SUMMED_FIELDS, GroupTotal, StepBreakdown, math_cla
 from reports.step_json import question_json
 from reports.table import Column, Table, to_frame, write_csv, write_parquet
 from simulator.cost.result import RESOURCES, KernelRecord, StepResult
+from simulator.kernels.causes import CAUSES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,8 @@ def kernel_table(result: StepResult, breakdown: StepBreakdown | None = None) -> 
     """One row a launch, in the order of the records.
 
     `critical_ps` is the part of the step that the launch decides, `busy_<resource>_ps` what each
-    resource alone would need. A launch without FLOP of a class has 0 there.
+    resource alone would need, `cause_<name>_ps` what the launch waited for, which adds up to its
+    duration. A launch without FLOP of a class has 0 there.
     """
     kernels = result.kernels
     critical_ps = (breakdown or StepBreakdown(result)).critical_ps
@@ -52,12 +54,20 @@ def kernel_table(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         _whole("end_ps", [kernel.end_ps for kernel in kernels]),
         _whole("duration_ps", [kernel.duration_ps for kernel in kernels]),
         _whole("critical_ps", critical_ps),
+        _whole("low_ps", [kernel.low_ps for kernel in kernels]),
+        _whole("high_ps", [kernel.high_ps for kernel in kernels]),
+        _text("priced_by", [kernel.priced_by for kernel in kernels]),
+        _whole("calibrated", [int(kernel.calibrated) for kernel in kernels]),
         _text("bound", [kernel.bound for kernel in kernels]),
         *_flops(result, kernels),
         *(_whole(name, [getattr(kernel, name) for kernel in kernels]) for name in SUMMED_FIELDS),
         *(
             _whole(f"busy_{name}_ps", [kernel.busy_ps.get(name, 0) for kernel in kernels])
             for name in RESOURCES
+        ),
+        *(
+            _whole(f"cause_{name}_ps", [kernel.causes_ps.get(name, 0) for kernel in kernels])
+            for name in CAUSES
         ),
         _text("nodes", [_joined(kernel) for kernel in kernels]),
     ]
@@ -113,6 +123,8 @@ def _group_table(result: StepResult, key: str, groups: Sequence[GroupTotal]) -> 
             type="float64",
             values=[group.critical_ps / total_ps if total_ps else 0.0 for group in groups],
         ),
+        _whole("low_ps", [group.low_ps for group in groups]),
+        _whole("high_ps", [group.high_ps for group in groups]),
         _whole("duration_ps", [group.duration_ps for group in groups]),
         _text("bound", [group.bound for group in groups]),
         *(
@@ -120,6 +132,12 @@ def _group_table(result: StepResult, key: str, groups: Sequence[GroupTotal]) -> 
                 f"critical_{name}_ps", [group.critical_ps_by_bound.get(name, 0) for group in groups]
             )
             for name in RESOURCES
+        ),
+        *(
+            _whole(
+                f"cause_{name}_ps", [group.critical_ps_by_cause.get(name, 0) for group in groups]
+            )
+            for name in CAUSES
         ),
         *_flops(result, groups),
         *(_whole(name, [group.amounts[name] for group in groups]) for name in SUMMED_FIELDS),

@@ -13,6 +13,8 @@ from reports.answer import (
     proof_sentence,
 )
 from reports.breakdown import GroupTotal, StepBreakdown
+from reports.causes import causes_sentence
+from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import TERMS, pool_name
 from reports.peak_shares import dram_share_text, matrix_share_text
 from reports.quantity import count_text, flops_text, rate_text, share_text, traffic_text
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     ("launches", "launches", 3),
     ("time", "time", 0),
+    ("p10 to p90", "interval", 5),
     ("share", "share", 0),
     ("bound", "bound", 0),
     ("DRAM", "dram", 1),
@@ -38,10 +41,12 @@ _COLUMNS = (
 )
 _STYLES = {
     "memory": "blue",
+    "llc": "cyan",
     "matrix": "yellow",
     "vector": "green",
     "special": "magenta",
     "link": "red",
+    "latency": "bright_yellow",
     "launch": "bright_black",
 }
 _HIDDEN = "hidden"
@@ -55,6 +60,7 @@ def print_step(
     breakdown = StepBreakdown(result)
     _say(console, answer_sentence(result, breakdown), "bold")
     _say(console, basis_sentence(result))
+    _say(console, certainty_sentence(result))
     if proof is not None:
         _say(console, proof_sentence(proof), "green" if proof.holds else "bold red")
     operations = _rows(breakdown.by_operation, breakdown, top)
@@ -93,7 +99,7 @@ def _say(console: Console, text: str, style: str | None = None) -> None:
 
 
 def _remarks(result: StepResult, breakdown: StepBreakdown, rows: Sequence[_Row]) -> list[str]:
-    lines = [_bounds(breakdown), memory_sentence(result.memory)]
+    lines = [_bounds(breakdown), causes_sentence(breakdown.total), memory_sentence(result.memory)]
     if any(cells["share"] == _HIDDEN for _, cells in rows):
         lines.append(f"{_HIDDEN.capitalize()}: {TERMS[_HIDDEN]}.")
     return lines + [f"Note: {note}" for note in result.notes]
@@ -146,6 +152,7 @@ def _cells(group: GroupTotal, result: StepResult, *, over_ps: int | None = None)
     return {
         "launches": f"{group.launches:,}" if group.launches else "–",
         "time": format_time_ps(group.critical_ps) if group.critical_ps else "–",
+        "interval": interval_text(group.low_ps, group.high_ps) if group.critical_ps else "–",
         "share": share_text(group.critical_ps, result.total_ps) if group.critical_ps else _HIDDEN,
         "bound": group.bound,
         "dram": traffic_text(group.dram_bytes),
@@ -161,6 +168,9 @@ def _rest_cells(groups: Sequence[GroupTotal], total_ps: int) -> dict[str, str]:
     rest_ps = sum(group.critical_ps for group in groups)
     return {
         **dict.fromkeys(("bound", "dram_rate", "dram_peak", "flop_rate", "flop_peak"), ""),
+        "interval": interval_text(
+            sum(group.low_ps for group in groups), sum(group.high_ps for group in groups)
+        ),
         "launches": f"{sum(group.launches for group in groups):,}",
         "time": format_time_ps(rest_ps),
         "share": share_text(rest_ps, total_ps),

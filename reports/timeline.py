@@ -200,9 +200,14 @@ def _launch(kernel: KernelRecord, critical_ps: int, about: str) -> _Slice:
         "end_ps": kernel.end_ps,
         "duration_ps": kernel.duration_ps,
         "critical_ps": critical_ps,
+        "low_ps": kernel.low_ps,
+        "high_ps": kernel.high_ps,
+        "priced_by": kernel.priced_by,
+        "calibrated": "yes" if kernel.calibrated else "no",
         **{f"flops_{name}": count for name, count in kernel.flops.items()},
         **{name: getattr(kernel, name) for name in SUMMED_FIELDS},
         **{f"busy_{name}_ps": busy_ps for name, busy_ps in kernel.busy_ps.items()},
+        **{f"cause_{name}_ps": part_ps for name, part_ps in kernel.causes_ps.items()},
         "nodes": ";".join(kernel.nodes),
     }
     return _Slice(

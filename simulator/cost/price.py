@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
 from simulator.cost.result import RESOURCES
 from simulator.cost.traffic import Traffic
+from simulator.kernels.interval import UNMODELLED
 from simulator.lower.kernel import Demand
-from simulator.lower.profile import EngineProfile
+from simulator.lower.profile import EngineProfile, FusedKernel
+
+# What kernels side by side share.
+PIPES = ("matrix", "vector", "special", "memory", "llc", "link")
 
 
 @dataclass(frozen=True)
@@ -21,17 +26,33 @@ class Target:
     node: NodeSpec | None
     profile: EngineProfile
 
+    @cached_property
+    def kernels(self) -> Mapping[str, FusedKernel]:
+        """The profile's kernels by name."""
+        return {kernel.name: kernel for kernel in self.profile.kernels}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """A kernel alone: launch gap, then `run_ps`.
 
-    `busy_ps` is what each resource alone would need, launch gap included.
+    `busy_ps` is what each resource alone would need, launch gap included; `causes_ps` divides the
+    duration by what it waits for; `bound` is the resource that sets it. `low` and `high` are
+    factors on the duration from p10 to p90 of silicon, `priced_by` the model (a kernel family, tile
+    or roofline), `calibrated` whether that was fitted on such cores and kernels. A kernel that
+    `contends` slows others down by the pipes that it keeps busy.
     """
 
     run_ps: int
     busy_ps: Mapping[str, int]
     traffic: Traffic
+    causes_ps: Mapping[str, int]
+    bound: str
+    priced_by: str
+    low: float = UNMODELLED.low
+    high: float = UNMODELLED.high
+    calibrated: bool = False
+    contends: bool = True
 
     @property
     def launch_ps(self) -> int:
@@ -44,17 +65,17 @@ class Price:
         return self.launch_ps + self.run_ps
 
     @property
-    def bound(self) -> str:
-        """Resource that would take longest alone."""
-        return max(RESOURCES, key=lambda resource: self.busy_ps[resource])
-
-    @property
     def shares(self) -> dict[str, float]:
         """Share of each pipe that is busy while the kernel runs."""
-        if not self.run_ps:
+        if not self.run_ps or not self.contends:
             return {}
-        pipes = (r for r in RESOURCES if r != "launch")
-        return {r: min(1.0, self.busy_ps[r] / self.run_ps) for r in pipes if self.busy_ps[r]}
+        busy = ((pipe, self.busy_ps.get(pipe, 0)) for pipe in PIPES)
+        return {pipe: min(1.0, busy_ps / self.run_ps) for pipe, busy_ps in busy if busy_ps}
+
+
+def longest_resource(busy_ps: Mapping[str, int]) -> str:
+    """Resource that would take longest alone."""
+    return max(RESOURCES, key=lambda resource: busy_ps.get(resource, 0))
 
 
 PriceRule = Callable[[Demand, Target], Price]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from workloads.parallel import ParallelLayout
 
-RESOURCES = ("matrix", "vector", "special", "memory", "link", "launch")
+RESOURCES = ("matrix", "vector", "special", "memory", "llc", "link", "latency", "launch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,11 @@ class KernelRecord:
 
     `path` is scope/name; `kind` the kind of layer (embed, swa, csa, hca, mtp, head); `nodes` the
     graph nodes fused into it. `flops` by math class. `dram_*` count bytes after the LLC. `busy_ps`
-    is the time each resource alone would need; `bound` the one that sets the duration. `stretches`
-    are (start, end, share of the work) where the launch went at one speed; none: evenly throughout.
+    is the time each resource alone would need; `bound` the one that sets the duration; `causes_ps`
+    divides the duration by what it waits for, exactly. `low_ps` to `high_ps` is where silicon is
+    expected (p10 to p90); `priced_by` names the kernel family or model, which was `calibrated` on
+    such cores and kernels or not. `stretches` are (start, end, share of the work) where the launch
+    went at one speed; none: evenly throughout.
     """
 
     path: str
@@ -44,6 +47,11 @@ class KernelRecord:
     link_bytes: int
     busy_ps: Mapping[str, int]
     bound: str
+    causes_ps: Mapping[str, int]
+    low_ps: int
+    high_ps: int
+    calibrated: bool
+    priced_by: str
     stretches: tuple[tuple[int, int, float], ...] = ()
 
     @property
@@ -114,7 +122,7 @@ class ChipPeaks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """One costed step.
+    """One costed step; silicon is expected between `low_ps` and `high_ps` (p10 to p90).
 
     `abouts` say in a few words what the kernels do, by name. `stored_expert_dtype` is that of the
     checkpoint, which the question's may differ from; empty where it is not known.
@@ -123,6 +131,8 @@ class StepResult:
     question: StepQuestion
     kernels: tuple[KernelRecord, ...]
     total_ps: int
+    low_ps: int
+    high_ps: int
     tokens: int
     memory: MemoryUse
     peaks: ChipPeaks
@@ -135,6 +145,11 @@ class StepResult:
     def seconds(self) -> float:
         """Duration of the step."""
         return self.total_ps * 1e-12
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether every launch is priced by a family that was fitted to such kernels and cores."""
+        return all(kernel.calibrated for kernel in self.kernels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

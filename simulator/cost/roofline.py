@@ -5,8 +5,9 @@ from __future__ import annotations
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
-from simulator.cost.price import Price, Target
+from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.traffic import traffic
+from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from simulator.lower.kernel import Demand
 
 
@@ -20,13 +21,21 @@ def roofline_price(demand: Demand, target: Target) -> Price:
     chip = target.chip
     moved = traffic(demand, chip.llc_bytes)
     seconds = unit_seconds(demand, target)
-    seconds["memory"] = max(
-        moved.dram_bytes / chip.hbm_bandwidth_bytes_per_s,
-        moved.llc_bytes / chip.llc_bandwidth_bytes_per_s,
-    )
+    seconds["memory"] = moved.dram_bytes / chip.hbm_bandwidth_bytes_per_s
+    seconds["llc"] = moved.llc_bytes / chip.llc_bandwidth_bytes_per_s
     busy = {resource: to_ps(duration) for resource, duration in seconds.items()}
-    run = max(busy.values())
-    return Price(run_ps=run, busy_ps={**busy, "launch": to_ps(chip.launch_gap_s)}, traffic=moved)
+    longest = max(busy, key=lambda resource: busy[resource])
+    launch = to_ps(chip.launch_gap_s)
+    causes = {"launch": launch, CAUSE_OF_RESOURCE[longest]: busy[longest]}
+    busy["launch"] = launch
+    return Price(
+        run_ps=busy[longest],
+        busy_ps=busy,
+        traffic=moved,
+        causes_ps={cause: part_ps for cause, part_ps in causes.items() if part_ps},
+        bound=longest_resource(busy),
+        priced_by="roofline",
+    )
 
 
 def unit_seconds(demand: Demand, target: Target) -> dict[str, float]:

@@ -11,16 +11,18 @@ from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
+from simulator.cost.engine_price import engine_price
 from simulator.cost.math_rate import math_rate
 from simulator.cost.memory import check_memory
 from simulator.cost.memory_advice import step_of
 from simulator.cost.memory_use import memory_use, workspace_bytes
 from simulator.cost.price import Price, PriceRule, Target
-from simulator.cost.result import ChipPeaks, KernelRecord, StepQuestion, StepResult
+from simulator.cost.records import records_of, step_interval
+from simulator.cost.result import ChipPeaks, StepQuestion, StepResult
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_price
 from simulator.cost.tile_plan import tile_plans
-from simulator.cost.timeline import Progress, Timed, timeline
+from simulator.cost.timeline import Progress, timeline
 from simulator.cost.traffic import traffic
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand, Kernel
@@ -34,7 +36,7 @@ from workloads.layout_check import check_layout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 
-FIDELITIES: dict[str, PriceRule] = {"roofline": roofline_price, "tile": tile_price}
+FIDELITIES: dict[str, PriceRule] = {"roofline": roofline_price, "tile": engine_price}
 _ALWAYS = (RunStats, DemandBuilder, traffic, math_rate, SharedPipes, timeline)
 _OF_FIDELITY: dict[str, tuple[object, ...]] = {
     "roofline": (roofline_price,),
@@ -67,11 +69,15 @@ def cost_step(
     kernels = lower(graph, target.profile, stats)
     prices = _prices(kernels, target, FIDELITIES[question.fidelity])
     timed = timeline(kernels, prices, chip, progress)
-    records = _records(timed)
+    records = records_of(timed)
+    total_ps = max((record.end_ps for record in records), default=0)
+    low_ps, high_ps = step_interval(records, total_ps)
     return StepResult(
         question=question,
         kernels=records,
-        total_ps=max((record.end_ps for record in records), default=0),
+        total_ps=total_ps,
+        low_ps=low_ps,
+        high_ps=high_ps,
         tokens=step_of(question).tokens,
         memory=memory,
         peaks=chip_peaks(chip, node),
@@ -112,41 +118,6 @@ def _prices(kernels: Iterable[Kernel], target: Target, rule: PriceRule) -> list[
             known[kernel.demand] = rule(kernel.demand, target)
         prices.append(known[kernel.demand])
     return prices
-
-
-def _records(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
-    flops: dict[int, dict[str, int]] = {}
-    return tuple(
-        _record(t, flops.setdefault(id(t.kernel.demand), t.kernel.demand.flops)) for t in timed
-    )
-
-
-def _record(timed: Timed, flops: dict[str, int]) -> KernelRecord:
-    kernel, price, demand = timed.kernel, timed.price, timed.kernel.demand
-    return KernelRecord(
-        path=kernel.path,
-        name=kernel.name,
-        family=demand.family,
-        scope=kernel.scope,
-        kind=kernel.kind,
-        stream=kernel.stream,
-        start_ps=timed.start_ps,
-        end_ps=timed.end_ps,
-        nodes=kernel.nodes,
-        flops=flops,
-        vector_ops=demand.vector_ops,
-        special_ops=demand.special_ops,
-        weight_bytes=demand.weight_bytes,
-        activation_bytes=demand.activation_bytes,
-        cache_read_bytes=demand.cache_read_bytes,
-        cache_write_bytes=demand.cache_write_bytes,
-        dram_read_bytes=price.traffic.dram_read_bytes,
-        dram_write_bytes=price.traffic.dram_write_bytes,
-        link_bytes=demand.link_bytes,
-        busy_ps=price.busy_ps,
-        bound=price.bound,
-        stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
-    )
 
 
 def chip_peaks(chip: ChipSpec, node: NodeSpec | None) -> ChipPeaks:

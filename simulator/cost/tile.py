@@ -9,10 +9,11 @@ import math
 
 from hwmodels.machine import to_ps
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
-from simulator.cost.price import Price, Target
+from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile_plan import TilePlan, tile_plans
 from simulator.cost.traffic import Traffic
+from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from simulator.lower.kernel import Demand
 
 # measured: elementwise stream fraction of peak 0.909 H200, 0.890 B200
@@ -43,16 +44,46 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price) -> Pric
     waves = math.ceil(plan.units / chip.core_count)
     idle = waves * chip.core_count / plan.units
     seconds = _unit_seconds(demand, plan, target, idle)
-    busy = {unit: max(to_ps(seconds[unit]), floor.busy_ps[unit]) for unit in _UNITS}
-    load = to_ps(_load_seconds(floor.traffic, plan, target))
-    load = max(load, floor.busy_ps["memory"])
-    latency = to_ps(chip.dram_latency_s if floor.traffic.dram_bytes else chip.llc_latency_s)
-    run = latency + pipelined_ps(load, max(busy.values()), waves * plan.steps)
+    units = {unit: max(to_ps(seconds[unit]), floor.busy_ps[unit]) for unit in _UNITS}
+    loads = {
+        name: max(to_ps(load), floor.busy_ps[name])
+        for name, load in _load_seconds(floor.traffic, plan, target).items()
+    }
+    far = floor.traffic.dram_bytes > 0
+    latency = to_ps(chip.dram_latency_s if far else chip.llc_latency_s)
+    chunks = waves * plan.steps
+    pipelined = pipelined_ps(max(loads.values()), max(units.values()), chunks)
+    causes = _causes(pipelined, loads, units, chunks, floor)
+    cause = "dram_latency" if far else "llc"
+    causes[cause] = causes.get(cause, 0) + latency
+    source = "memory" if far else "llc"
+    busy = {**units, **loads, source: loads[source] + latency, "launch": floor.busy_ps["launch"]}
     return Price(
-        run_ps=run,
-        busy_ps={**busy, "memory": latency + load, "launch": floor.busy_ps["launch"]},
+        run_ps=latency + pipelined,
+        busy_ps=busy,
         traffic=floor.traffic,
+        causes_ps=causes,
+        bound=longest_resource(busy),
+        priced_by="tile",
     )
+
+
+def _causes(
+    pipelined: int, loads: dict[str, int], units: dict[str, int], chunks: int, floor: Price
+) -> dict[str, int]:
+    """Launch, and of the pipeline the longer stage and what sticks out of the shorter one.
+
+    Of a unit's time, what exceeds its roofline is padding and idle cores: `tail`.
+    """
+    load, unit = (max(stage, key=lambda name: stage[name]) for stage in (loads, units))
+    shorter = min(loads[load], units[unit])
+    shown = min(shorter - (chunks - 1) * shorter // chunks, pipelined)
+    loading = pipelined - shown if loads[load] > units[unit] else shown
+    working = pipelined - loading
+    useful = min(working, floor.busy_ps[unit])
+    found = {"launch": floor.busy_ps["launch"], CAUSE_OF_RESOURCE[load]: loading}
+    found |= {CAUSE_OF_RESOURCE[unit]: useful, "tail": working - useful}
+    return {cause: part_ps for cause, part_ps in found.items() if part_ps}
 
 
 def pipelined_ps(load_ps: int, work_ps: int, chunks: int) -> int:
@@ -85,11 +116,14 @@ def _unit_seconds(demand: Demand, plan: TilePlan, target: Target, idle: float) -
     return seconds
 
 
-def _load_seconds(moved: Traffic, plan: TilePlan, target: Target) -> float:
-    """Longest of device memory and last-level cache, with only as many cores as have a block."""
+def _load_seconds(moved: Traffic, plan: TilePlan, target: Target) -> dict[str, float]:
+    """Time of device memory and of last-level cache, with only as many cores as have a block."""
     chip = target.chip
     cores = min(plan.units, chip.core_count)
     in_flight = cores * chip.smem_bytes_per_core / 2
     dram = min(STREAM_FRACTION * chip.hbm_bandwidth_bytes_per_s, in_flight / chip.dram_latency_s)
     llc = chip.llc_bandwidth_bytes_per_s * cores / chip.core_count
-    return max(moved.dram_bytes / dram, (moved.llc_bytes + plan.extra_llc_bytes) / llc)
+    return {
+        "memory": moved.dram_bytes / dram,
+        "llc": (moved.llc_bytes + plan.extra_llc_bytes) / llc,
+    }

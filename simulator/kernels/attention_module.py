@@ -9,6 +9,7 @@ run side by side, is in its kernel section.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
@@ -61,14 +62,23 @@ class AttentionModule(Family):
     needs: ClassVar[tuple[str, ...]] = NEEDS
     # Name of the engine and of its kernel section.
     section: ClassVar[str]
+    _decided: AttentionDecisions | None = None
     _remembered: ClassVar[Remembered] = Remembered()
 
     @property
     def decisions(self) -> AttentionDecisions:
-        """What the engine decides, from its kernel section."""
+        """What the engine decides, from its kernel section unless others were given."""
+        if self._decided is not None:
+            return self._decided
         found = find_section(self.section).attention
         assert found is not None, f"section {self.section} has no attention module"
         return found
+
+    def deciding(self, decisions: AttentionDecisions) -> AttentionModule:
+        """The same module with other decisions, of an edited profile."""
+        other = copy.copy(self)
+        other._decided = decisions
+        return other
 
     def covers(self, row: Mapping[str, str]) -> bool:
         """Module rows of the engine."""
@@ -93,7 +103,12 @@ class AttentionModule(Family):
         names = self.decisions.families
         stored = {name: constants_for(name, chip).values for name in names}
         settled = self._remembered.get(
-            (self.name, stored, *(getattr(calls, n) for n in AttentionCalls.__dataclass_fields__)),
+            (
+                self.name,
+                self.decisions,
+                stored,
+                *(getattr(calls, n) for n in AttentionCalls.__dataclass_fields__),
+            ),
             chip,
             lambda: self._settled(calls, chip, stored),
         )

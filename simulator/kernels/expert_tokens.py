@@ -4,6 +4,8 @@
 `power_law_<a>`: each expert draws x with density x^-a on [1, 0.8 x tokens], or on [0.01, 2] where
 there are no more choices than experts; draws are scaled to the number of choices, rounded, cut at
 one choice a token, and what rounding left is dealt one by one, the emptiest experts first.
+`uniform`: every token picks its experts at random; no draws, but the expected number of experts
+with each load, which is binomial.
 
 A time is the mean over `DRAWS` draws, which a fixed generator makes the same every time.
 
@@ -13,6 +15,7 @@ times follow this number of distinct experts and not that of the opposite order.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,6 +28,9 @@ from simulator.kernels.parts import Floats
 
 DRAWS = 5
 _POWER_LAW = "power_law_"
+UNIFORM = "uniform"
+# Loads further than this many standard deviations from the mean do not occur.
+_DEVIATIONS = 8.0
 # Range of the drawn loads: as a share of the tokens at most, or where experts outnumber choices.
 _LEAST_LOAD, _MOST_SHARE = 1.0, 0.8
 _SPARSE_RANGE = (0.01, 2.0)
@@ -149,9 +155,35 @@ def _histogram(
     """Distinct tile counts of an expert, and the mean number of experts that have each."""
     if experts % ranks:
         raise InputError(f"{experts} experts cannot be dealt evenly to {ranks} GPUs")
+    if distribution == UNIFORM:
+        return _expected(tokens, experts, topk, ranks, tile)
     draws = expert_draws(tokens, experts, topk, distribution)
     by_rank = draws.reshape(len(draws), ranks, -1)
     fullest = by_rank.sum(axis=2).argmax(axis=1)
     here = by_rank[np.arange(len(draws)), fullest]
     values, counts = np.unique(-(-here[here > 0] // tile), return_counts=True)
     return values.astype(float), counts / len(draws)
+
+
+def _expected(tokens: int, experts: int, topk: int, ranks: int, tile: int) -> tuple[Floats, Floats]:
+    """Expected experts of one GPU by tile count, where each token picks an expert at topk/experts.
+
+    Assumes: under uniform choice every GPU's experts get the same number of tokens.
+    """
+    chance = topk / experts
+    if chance >= 1.0:
+        return np.array([float(-(-tokens // tile))]), np.array([experts / ranks])
+    mean = tokens * chance
+    reach = _DEVIATIONS * math.sqrt(mean * (1 - chance)) + _DEVIATIONS
+    loads = np.arange(max(1, math.floor(mean - reach)), min(tokens, math.ceil(mean + reach)) + 1)
+    logs = [
+        math.lgamma(tokens + 1)
+        - math.lgamma(load + 1)
+        - math.lgamma(tokens - load + 1)
+        + load * math.log(chance)
+        + (tokens - load) * math.log1p(-chance)
+        for load in loads.tolist()
+    ]
+    values, place = np.unique(-(-loads // tile), return_inverse=True)
+    counts = np.bincount(place, weights=np.exp(logs)) * experts / ranks
+    return values.astype(float), counts

@@ -161,11 +161,15 @@ class MoeFamily(Family):
     ) -> dict[str, Floats]:
         """Elementwise kernels: bound by core cycles, at least the layer's input and output.
 
+        An optional column `rank_tokens` says how many tokens this GPU quantises, where not all.
+
         Assumes: under expert parallelism a GPU combines its share of the (token, expert) pairs.
         """
         hidden = _column(calls, "hidden_size")
-        tokens = _column(calls, "num_tokens")
-        pairs = tokens * _column(calls, "topk") / _column(calls, "moe_ep_size")
+        pairs = (
+            _column(calls, "num_tokens") * _column(calls, "topk") / _column(calls, "moe_ep_size")
+        )
+        tokens = _column(calls, "rank_tokens" if "rank_tokens" in calls else "num_tokens")
         moved = self.passes.token * tokens * hidden
         moved = moved + pairs * (self.passes.pair * hidden + self.passes.inner * inner)
         rate = constants[ELEMENTWISE_RATE.name] * chip.core_count * chip.clock_hz

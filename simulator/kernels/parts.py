@@ -8,21 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from simulator.kernels.causes import CAUSES
 
-# In the order in which reports list them.
-CAUSES = (
-    "launch",
-    "dram_latency",
-    "dram_bandwidth",
-    "llc",
-    "matrix",
-    "vector",
-    "tail",
-    "power",
-    "serial",
-    "communication",
-)
+__all__ = ["CAUSES", "Floats", "Parts", "joined"]
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from simulator.cost.result import (
     StepQuestion,
     StepResult,
 )
+from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from workloads.parallel import ParallelLayout
 
 PEAKS = ChipPeaks(
@@ -89,6 +90,11 @@ class _Clock:
                 nodes=(f"{scope}/{name}", f"{scope}/{name}/epilogue"),
                 busy_ps=busy,
                 bound=bound,
+                causes_ps=_causes(busy, bound),
+                low_ps=busy[bound] * 92 // 100,
+                high_ps=busy[bound] * 111 // 100,
+                calibrated=family != "norm",
+                priced_by=f"{family}_family",
                 **work,
             )
         )
@@ -135,6 +141,13 @@ def _busy(work: dict[str, Any], tokens: int) -> dict[str, int]:
     }
 
 
+def _causes(busy: dict[str, int], bound: str) -> dict[str, int]:
+    """The launch gap, and the rest for the resource that binds."""
+    launch = min(busy["launch"], busy[bound])
+    rest = busy[bound] - launch
+    return {"launch": launch, CAUSE_OF_RESOURCE[bound]: rest} if rest else {"launch": launch}
+
+
 def make_kernel(name: str, start_ps: int, end_ps: int, **changes: Any) -> KernelRecord:
     """One launch with little to it, on stream 0, bound by memory."""
     kernel = KernelRecord(
@@ -159,6 +172,11 @@ def make_kernel(name: str, start_ps: int, end_ps: int, **changes: Any) -> Kernel
         link_bytes=0,
         busy_ps={"memory": end_ps - start_ps},
         bound="memory",
+        causes_ps={"dram_bandwidth": end_ps - start_ps},
+        low_ps=(end_ps - start_ps) * 9 // 10,
+        high_ps=(end_ps - start_ps) * 11 // 10,
+        calibrated=True,
+        priced_by="gemm_bf16",
     )
     return replace(kernel, **changes)
 
@@ -170,6 +188,8 @@ def make_result(*kernels: KernelRecord, total_ps: int | None = None) -> StepResu
         question=make_question(),
         kernels=kernels,
         total_ps=end_ps if total_ps is None else total_ps,
+        low_ps=end_ps * 9 // 10,
+        high_ps=end_ps * 11 // 10,
         tokens=64,
         memory=make_memory(),
         peaks=PEAKS,
@@ -215,10 +235,13 @@ def make_step(layers: int = 43, **changes: Any) -> StepResult:
         ("logits_gather", "collective", 0, {}, 0, 0, 32),
     ]:
         clock.launch(question, "head", "head", row)
+    total_ps = max(kernel.end_ps for kernel in clock.kernels) + 7_000_001
     return StepResult(
         question=question,
         kernels=tuple(clock.kernels),
-        total_ps=max(kernel.end_ps for kernel in clock.kernels) + 7_000_001,
+        total_ps=total_ps,
+        low_ps=total_ps * 95 // 100,
+        high_ps=total_ps * 108 // 100,
         tokens=question.batch * question.new_tokens,
         memory=make_memory(),
         peaks=PEAKS,

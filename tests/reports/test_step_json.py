@@ -16,6 +16,9 @@ KEYS = [
     "answer",
     "question",
     "total_ps",
+    "low_ps",
+    "high_ps",
+    "calibrated",
     "tokens",
     "tokens_per_s",
     "tokens_per_s_per_request",
@@ -50,7 +53,8 @@ KERNEL_KEYS = {
     *("path", "name", "family", "scope", "kind", "stream", "start_ps", "end_ps", "nodes"),
     *("flops", "vector_ops", "special_ops", "weight_bytes", "activation_bytes"),
     *("cache_read_bytes", "cache_write_bytes", "dram_read_bytes", "dram_write_bytes"),
-    *("link_bytes", "busy_ps", "bound", "duration_ps", "critical_ps"),
+    *("link_bytes", "busy_ps", "bound", "duration_ps", "critical_ps", "causes_ps"),
+    *("low_ps", "high_ps", "calibrated", "priced_by"),
 }
 
 

@@ -132,7 +132,10 @@ def test_touches_beyond_the_distinct_ones_are_bound_by_the_cache() -> None:
     demand = Demand(family="attention", cache_read_bytes=10**6, cache_touch_bytes=10**9)
     price = roofline_price(demand, target(CHIP))
     assert price.traffic.dram_bytes == 10**6
-    assert price.busy_ps["memory"] == 100 * US  # 1 GB at 10 TB/s
+    assert price.busy_ps["llc"] == 100 * US  # 1 GB at 10 TB/s
+    assert price.busy_ps["memory"] == 1 * US
+    assert price.bound == "llc"
+    assert price.causes_ps == {"launch": 1 * US, "llc": 100 * US}
 
 
 def test_math_classes() -> None:

@@ -25,7 +25,7 @@ from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
 
-UNITS = ("matrix", "vector", "special", "link", "memory")
+UNITS = ("matrix", "vector", "special", "link", "memory", "llc")
 
 
 @cache
@@ -62,6 +62,10 @@ def assert_bounds(demand: Demand, own: Target) -> None:
     assert price.run_ps >= max(price.busy_ps[unit] for unit in UNITS)
     assert price.run_ps <= sum(price.busy_ps[unit] for unit in UNITS)
     assert all(0 < share <= 1 for share in price.shares.values())
+    for each in (floor, price):
+        assert sum(each.causes_ps.values()) == each.alone_ps
+        assert min(each.causes_ps.values(), default=1) > 0
+        assert each.causes_ps.get("launch", 0) == each.launch_ps
 
 
 sizes = st.integers(1, 20_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.critical_path import critical_path, critical_ps_of
+from simulator.cost.critical_path import critical_path, critical_ps_of
 from simulator.cost.result import KernelRecord
 from tests.reports.factory import make_kernel, make_step
 

@@ -1,0 +1,49 @@
+"""Price of an engine's kernel: its program's time, never less than the roofline."""
+
+from __future__ import annotations
+
+from hwmodels.machine import to_ps
+from simulator.cost.price import Price, Target
+from simulator.cost.roofline import roofline_price
+from simulator.cost.tile import tile_price
+from simulator.kernels.causes import CAUSE_OF_RESOURCE, binding_resource, shared_out
+from simulator.lower.kernel import Demand
+
+
+def engine_price(demand: Demand, target: Target) -> Price:
+    """Time by the program that the engine's profile names; else by the tile model.
+
+    Assumes: a kernel that no calibrated family covers takes as long as the tile model says.
+    Assumes: kernels of an attention module side by side do not slow each other down, as the
+        measured modules that they were fitted to.
+    """
+    named = demand.priced_as
+    if named is None:
+        return tile_price(demand, target)
+    from simulator.cost.programs import PROGRAMS
+
+    priced = PROGRAMS[named.program](demand, target)
+    if priced is None:
+        return tile_price(demand, target)
+    floor = roofline_price(demand, target)
+    seconds = {cause: float(value[0]) for cause, value in priced.parts.seconds.items()}
+    total = to_ps(sum(seconds.values()))
+    causes = shared_out(total, seconds)
+    short = floor.alone_ps - total
+    if short > 0:
+        cause = CAUSE_OF_RESOURCE[max(floor.busy_ps, key=lambda name: floor.busy_ps[name])]
+        causes[cause] = causes.get(cause, 0) + short
+        total = floor.alone_ps
+    launch = min(causes.get("launch", 0), total)
+    return Price(
+        run_ps=total - launch,
+        busy_ps={**floor.busy_ps, "launch": launch},
+        traffic=floor.traffic,
+        causes_ps=causes,
+        bound=binding_resource(causes),
+        priced_by=priced.family,
+        low=priced.interval.low,
+        high=priced.interval.high,
+        calibrated=priced.interval.calibrated,
+        contends=named.program != "attention",
+    )

@@ -1,0 +1,98 @@
+"""Timed kernels as flat records, with where their time went and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from simulator.cost.critical_path import critical_ps_of
+from simulator.cost.price import Price
+from simulator.cost.result import KernelRecord
+from simulator.cost.timeline import Timed
+from simulator.kernels.causes import CAUSE_OF_RESOURCE
+from simulator.kernels.interval import Interval, interval_of_sum
+
+
+def records_of(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
+    """A record of every launch; equal launches share their mappings."""
+    flops: dict[int, dict[str, int]] = {}
+    causes: dict[tuple[int, int], Mapping[str, int]] = {}
+    records = []
+    for t in timed:
+        key = (id(t.price), t.end_ps - t.start_ps)
+        if key not in causes:
+            causes[key] = _causes(t.price, t.end_ps - t.start_ps)
+        own = flops.setdefault(id(t.kernel.demand), t.kernel.demand.flops)
+        records.append(_record(t, own, causes[key]))
+    return tuple(records)
+
+
+def _causes(price: Price, duration_ps: int) -> Mapping[str, int]:
+    """Causes of a launch that took this long.
+
+    Assumes: what a kernel loses to others beside it belongs to the pipe that it uses most.
+    """
+    lost = duration_ps - price.alone_ps
+    if not lost:
+        return price.causes_ps
+    cause = CAUSE_OF_RESOURCE[max(price.shares, key=lambda pipe: price.shares[pipe])]
+    return {**price.causes_ps, cause: price.causes_ps.get(cause, 0) + lost}
+
+
+def _record(timed: Timed, flops: dict[str, int], causes: Mapping[str, int]) -> KernelRecord:
+    kernel, price, demand = timed.kernel, timed.price, timed.kernel.demand
+    duration = timed.end_ps - timed.start_ps
+    return KernelRecord(
+        path=kernel.path,
+        name=kernel.name,
+        family=demand.family,
+        scope=kernel.scope,
+        kind=kernel.kind,
+        stream=kernel.stream,
+        start_ps=timed.start_ps,
+        end_ps=timed.end_ps,
+        nodes=kernel.nodes,
+        flops=flops,
+        vector_ops=demand.vector_ops,
+        special_ops=demand.special_ops,
+        weight_bytes=demand.weight_bytes,
+        activation_bytes=demand.activation_bytes,
+        cache_read_bytes=demand.cache_read_bytes,
+        cache_write_bytes=demand.cache_write_bytes,
+        dram_read_bytes=price.traffic.dram_read_bytes,
+        dram_write_bytes=price.traffic.dram_write_bytes,
+        link_bytes=demand.link_bytes,
+        busy_ps=price.busy_ps,
+        bound=price.bound,
+        causes_ps=causes,
+        low_ps=round(duration * price.low),
+        high_ps=round(duration * price.high),
+        calibrated=price.calibrated,
+        priced_by=price.priced_by,
+        stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
+    )
+
+
+def step_interval(records: Sequence[KernelRecord], total_ps: int) -> tuple[int, int]:
+    """p10 and p90 of a step, from those of the launches that its end waits for.
+
+    Assumes: the same launches decide the step when some are faster or slower.
+    """
+    critical_ps, between_ps = critical_ps_of(records, total_ps)
+    seconds: dict[str, float] = {"": float(between_ps)}
+    low: dict[str, float] = {"": float(between_ps)}
+    high: dict[str, float] = {"": float(between_ps)}
+    for record, part_ps in zip(records, critical_ps, strict=True):
+        if part_ps:
+            name = record.priced_by
+            seconds[name] = seconds.get(name, 0.0) + part_ps
+            share = part_ps / record.duration_ps
+            low[name] = low.get(name, 0.0) + share * record.low_ps
+            high[name] = high.get(name, 0.0) + share * record.high_ps
+    families = {name: time for name, time in seconds.items() if time}
+    if not families:
+        return total_ps, total_ps
+    intervals = {
+        name: Interval(low[name] / time, high[name] / time) for name, time in families.items()
+    }
+    below, above = interval_of_sum(families, intervals)
+    return round(below), round(above)

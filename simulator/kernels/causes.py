@@ -1,0 +1,70 @@
+"""Where a kernel's time goes: whole picoseconds by cause that add up to the kernel's duration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# In the order in which reports list them.
+CAUSES = (
+    "launch",
+    "dram_latency",
+    "dram_bandwidth",
+    "llc",
+    "matrix",
+    "vector",
+    "tail",
+    "power",
+    "serial",
+    "communication",
+)
+# Cause of the time of a kernel that waits for a resource.
+CAUSE_OF_RESOURCE = {
+    "matrix": "matrix",
+    "vector": "vector",
+    "special": "vector",
+    "memory": "dram_bandwidth",
+    "llc": "llc",
+    "link": "communication",
+    "launch": "launch",
+    "latency": "serial",
+}
+# Resource that binds a kernel most of whose time has a cause; cores that idle wait for the others.
+RESOURCE_OF_CAUSE = {
+    "launch": "launch",
+    "dram_latency": "latency",
+    "dram_bandwidth": "memory",
+    "llc": "llc",
+    "matrix": "matrix",
+    "vector": "vector",
+    "tail": "matrix",
+    "power": "matrix",
+    "serial": "latency",
+    "communication": "link",
+}
+
+
+def shared_out(total_ps: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """A duration divided in proportion to weights, exactly: the largest remainders round up."""
+    whole = sum(weights.values())
+    if total_ps <= 0 or whole <= 0:
+        return {}
+    exact = {cause: total_ps * weight / whole for cause, weight in weights.items() if weight > 0}
+    parts = {cause: int(value) for cause, value in exact.items()}
+    order = sorted(parts, key=lambda cause: (parts[cause] - exact[cause], CAUSES.index(cause)))
+    missing = total_ps - sum(parts.values())
+    if missing < 0 or missing > len(parts):
+        # Beyond 2^53 picoseconds a float has no room for the last digits.
+        parts[max(parts, key=lambda cause: parts[cause])] += missing
+    else:
+        for cause in order[:missing]:
+            parts[cause] += 1
+    return {cause: parts[cause] for cause in CAUSES if parts.get(cause)}
+
+
+def binding_resource(causes_ps: Mapping[str, int]) -> str:
+    """The resource that most of the time waits for; launches where there is no time."""
+    waits: dict[str, int] = {}
+    for cause, part_ps in causes_ps.items():
+        resource = RESOURCE_OF_CAUSE[cause]
+        waits[resource] = waits.get(resource, 0) + part_ps
+    return max(waits, key=lambda resource: waits[resource]) if waits else "launch"
