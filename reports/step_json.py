@@ -10,6 +10,7 @@ from typing import Any
 
 from reports.answer import answer_sentence, tokens_per_s
 from reports.breakdown import GroupTotal, StepBreakdown
+from reports.certainty import certainty_sentence
 from reports.glossary import names_of
 from simulator.basis.atomic import write_text
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
@@ -29,6 +30,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "low_ps": result.low_ps,
         "high_ps": result.high_ps,
         "calibrated": result.calibrated,
+        "certainty": certainty_sentence(result),
         "tokens": result.tokens,
         "tokens_per_s": tokens_per_s(result),
         "tokens_per_s_per_request": tokens_per_s(result) / result.question.batch,

@@ -6,8 +6,10 @@ from hwmodels.node import NodeSpec
 from simulator.lower.kernel import Demand
 
 
-def link_seconds(demand: Demand, node: NodeSpec | None) -> float:
+def link_seconds(demand: Demand, node: NodeSpec | None, *, bound: bool = False) -> float:
     """phases x latency + sent bytes / bandwidth; 0 for a kernel that sends nothing.
+
+    As a `bound` it counts one phase: ranks may read all of each other's operands at once.
 
     Assumes: a collective takes its rounds' latency plus the bytes that one rank sends at the full
         one-way bandwidth; no reduction in the switch.
@@ -22,7 +24,8 @@ def link_seconds(demand: Demand, node: NodeSpec | None) -> float:
         latency, bandwidth = node.scale_out_latency_s, node.scale_out_bytes_per_s
     else:
         latency, bandwidth = node.link_latency_s, _bandwidth(node, demand.link_ranks)
-    return demand.link_phases * latency + demand.link_bytes / bandwidth
+    phases = min(demand.link_phases, 1) if bound else demand.link_phases
+    return phases * latency + demand.link_bytes / bandwidth
 
 
 def _bandwidth(node: NodeSpec, ranks: int) -> float:

@@ -6,6 +6,7 @@ Each takes a kernel's demand and its machine; None says that no family covers th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from simulator.kernels.constants_file import constants_for
 from simulator.kernels.elementwise import elementwise_parts
 from simulator.kernels.gemm import GemmFamily
 from simulator.kernels.gemm_time import gemm_parts
+from simulator.kernels.moe_layer import MoeFamily
 from simulator.kernels.parts import Parts, joined
 from simulator.kernels.registry import find_family
 from simulator.kernels.remembered import Remembered
@@ -30,13 +32,18 @@ _MODULES = Remembered()
 
 
 def attention(demand: Demand, target: Target) -> Priced | None:
-    """One kernel of an attention module, as the module's family has it."""
+    """One kernel of an attention module, as the module's family has it.
+
+    Assumes: a chip without FP8 units keeps the attention's weights in BF16.
+    """
     named, decisions = demand.priced_as, target.profile.attention
     assert named is not None
     assert decisions is not None
     assert isinstance(named.call, AttentionCall)
     stored = constants_for(decisions.family, target.chip)
-    kernels = module_kernels(named.call, decisions, target.chip, stored.values)
+    fp8 = named.call.fp8 and target.chip.matrix_flops_per_s("fp8") is not None
+    call = replace(named.call, fp8=fp8)
+    kernels = module_kernels(call, decisions, target.chip, stored.values)
     return Borrowable(decisions.family, stored, False).priced(kernels[str(named.part)])
 
 
@@ -111,6 +118,9 @@ def moe(demand: Demand, target: Target) -> Priced | None:
         "distribution": "uniform",
     }
     family = find_family(constants.family)
+    assert isinstance(family, MoeFamily)
+    if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
+        return None
     calls = {name: np.array([value]) for name, value in columns.items()}
     return constants.priced(family.parts(calls, target.chip, constants.values))
 

@@ -45,7 +45,7 @@ def unit_seconds(demand: Demand, target: Target) -> dict[str, float]:
         "matrix": 0.0,
         "vector": demand.vector_ops / chip.vector_flops_per_s,
         "special": demand.special_ops / chip.special_ops_per_s,
-        "link": link_seconds(demand, target.node),
+        "link": link_seconds(demand, target.node, bound=True),
     }
     for product in demand.products:
         rate = math_rate(chip, product.math)

@@ -11,6 +11,7 @@ from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
+from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
 from simulator.cost.math_rate import math_rate
 from simulator.cost.memory import check_memory
@@ -83,7 +84,7 @@ def cost_step(
         peaks=chip_peaks(chip, node),
         assumptions=_assumptions(question, graph)
         + guessed_facts(chip, node if question.count > 1 else None),
-        notes=_notes(question, chip, node, kernels),
+        notes=_notes(question, chip, node, kernels) + engine_notes(question, target.profile),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
     )

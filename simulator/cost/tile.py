@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from hwmodels.machine import to_ps
+from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
 from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.roofline import roofline_price
@@ -103,7 +104,7 @@ def _unit_seconds(demand: Demand, plan: TilePlan, target: Target, idle: float) -
         "matrix": 0.0,
         "vector": idle * demand.vector_ops / elementwise,
         "special": idle * demand.special_ops / chip.special_ops_per_s,
-        "link": 0.0,
+        "link": link_seconds(demand, target.node),
     }
     for i, product in enumerate(demand.products):
         rate = math_rate(chip, product.math)

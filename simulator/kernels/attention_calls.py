@@ -84,6 +84,17 @@ class AttentionCalls:
         return np.where(self.csa, float(CSA_RATIO), float(HCA_RATIO))
 
     @property
+    def state_rows(self) -> Floats:
+        """Rows of earlier tokens that the compressor pools into entries that the step completes.
+
+        They are those of the open block, and in CSA of the block before it.
+        """
+        completes = np.floor((self.past + self.new) / self.ratio) > np.floor(self.past / self.ratio)
+        block = np.where(self.csa, self.ratio, 0.0)
+        rows = np.minimum(self.past, np.mod(self.past, self.ratio) + block)
+        return self.batch * rows * completes * self.compresses
+
+    @property
     def visible(self) -> Floats:
         """Tokens that a new token sees, mean over the new ones."""
         return self.past + (self.new + 1) / 2

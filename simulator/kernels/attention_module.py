@@ -21,6 +21,7 @@ from simulator.kernels.attention_calls import (
     HEAD_DIM,
     INDEX_WIDTH,
     NEEDS,
+    WINDOW,
     AttentionCalls,
     attention_calls,
 )
@@ -36,6 +37,7 @@ from simulator.kernels.index_logits import index_logits_parts
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.remembered import Remembered
 from simulator.kernels.sparse_core import HEADS as LEAST_HEADS
+from simulator.kernels.sparse_core import KEY_BYTES
 from simulator.kernels.top_k import top_k_parts, top_k_second_parts
 from simulator.lower.kernel_section import AttentionDecisions, FusedKernel, find_section
 
@@ -168,7 +170,11 @@ def _beside(place: FusedKernel, down_stage: int, calls: AttentionCalls) -> np.nd
 
 
 def _elementwise(calls: AttentionCalls, chip: ChipSpec, move: float) -> dict[str, Parts]:
-    """Elementwise kernels, by part: bytes read and written, times tokens."""
+    """Elementwise kernels, by part: bytes that they read and write.
+
+    A compressor reads each new row's values and gates, and the rows kept of earlier tokens where it
+    completes an entry.
+    """
     query = calls.heads * HEAD_DIM * BF16_BYTES
     one = np.ones_like(query)
     width: dict[str, Floats] = {
@@ -180,9 +186,24 @@ def _elementwise(calls: AttentionCalls, chip: ChipSpec, move: float) -> dict[str
         "pad": one * LEAST_HEADS * HEAD_DIM * BF16_BYTES,
         "inverse_rope": 2 * query,
     }
-    return {
-        part: elementwise_parts(calls.tokens * each, chip, move) for part, each in width.items()
+    state = {
+        "compressor": calls.state_rows * calls.compressor_width * FP32_BYTES,
+        "index_compressor": calls.state_rows * INDEX_COMPRESSOR_WIDTH * FP32_BYTES,
     }
+    return {
+        part: elementwise_parts(calls.tokens * each + state.get(part, 0.0), chip, move)
+        for part, each in width.items()
+    }
+
+
+def core_bytes(calls: AttentionCalls, value_bytes: int) -> tuple[Floats, Floats]:
+    """Queries in and out of the core at so many bytes a value, and cached keys of all requests."""
+    queries = value_bytes * calls.tokens * calls.heads * HEAD_DIM
+    window = np.minimum(calls.past, WINDOW - 1) + calls.new
+    entries = np.floor((calls.past + calls.new) / calls.ratio) * calls.compresses
+    picked = np.minimum(entries, calls.tokens / calls.batch * calls.top_k)
+    keys = window + np.where(calls.csa, picked, entries)
+    return queries, calls.batch * keys * KEY_BYTES
 
 
 def core_tiles_of(calls: AttentionCalls, chip: ChipSpec, decisions: AttentionDecisions) -> Floats:

@@ -244,9 +244,8 @@ def top_k_second_parts(
     return Parts(
         {
             "launch": np.full_like(keys, c["launch"]),
-            "serial": serial,
+            "serial": serial + np.where(long, c["cluster"], 0.0),
             "vector": vector,
-            "communication": np.where(long, c["cluster"], 0.0),
             "dram_bandwidth": exposed(_memory_seconds(searched * keys, chip), serial + vector),
         }
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.lower.calls import AttentionCall, call_of
 from simulator.lower.kernel import Demand, ProgramCall
@@ -40,7 +40,7 @@ class DemandBuilder:
             family=kernel.family,
             priced_as=self._priced_as(kernel, members, attention),
             products=tuple(
-                product
+                replace(product, math=kernel.math or product.math)
                 for node, work in members
                 for product in products_of(node, work, self.graph.step)
             ),

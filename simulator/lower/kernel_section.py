@@ -130,6 +130,7 @@ class FusedKernel(StrictModel):
     Kernels of one `stream` run one after the other, those of different streams side by side, up to
     `stream_tokens` tokens a step; a step of more runs all on stream 0. A kernel of a later `stage`
     waits for all of the stage before. One without nodes occurs right before the kernel `before`.
+    `math` is the class that the engine multiplies in, where it is not the model's.
     """
 
     name: Name
@@ -140,6 +141,7 @@ class FusedKernel(StrictModel):
     families: tuple[FamilyRule, ...] = ()
     nodes: tuple[str, ...] = ()
     before: str | None = None
+    math: str | None = None
     stream: Annotated[int, Field(ge=0)] = 0
     stream_tokens: Positive | None = None
     stage: Annotated[int, Field(ge=0)] = 0

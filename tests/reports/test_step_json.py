@@ -19,6 +19,7 @@ KEYS = [
     "low_ps",
     "high_ps",
     "calibrated",
+    "certainty",
     "tokens",
     "tokens_per_s",
     "tokens_per_s_per_request",
