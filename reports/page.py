@@ -6,7 +6,6 @@ and every assumption behind the numbers.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -16,18 +15,13 @@ from urllib.parse import quote
 from reports import rates
 from reports.answer import basis_sentence, machine_text, proof_sentence
 from reports.glossary import names_section
-from reports.page_script import PAGE_SCRIPT
+from reports.html_document import html_document
 from reports.section import Section, step_section
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.atomic import write_text
 from simulator.cost import critical_path
 from simulator.cost.result import ProofLine, StepResult
 
-# The browser itself refuses whatever a figure might try to fetch.
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "img-src data: blob:; font-src data:"
-)
 _UNITS = (
     "Numbers are rounded to four digits for reading; the files hold exact integers. "
     "1 GB = 10⁹ bytes (traffic), 1 GiB = 2³⁰ bytes (memory held). A multiply-add is two FLOP. "
@@ -77,7 +71,8 @@ def page_html(
             _footer(command),
         ]
     )
-    return _document(_title(steps), body, sections)
+    figures = {name: figure for section in sections for name, figure in section.figures.items()}
+    return html_document(_title(steps), body, figures)
 
 
 def _title(steps: Sequence[tuple[str, StepResult]]) -> str:
@@ -160,27 +155,3 @@ def _once(texts: Sequence[tuple[str, Sequence[str]]]) -> str:
 def _footer(command: str) -> str:
     made = f"<p>Made by <code>{escape(command)}</code></p>" if command else ""
     return f"<footer><p>{_UNITS}</p>{made}</footer>"
-
-
-def _document(title: str, body: str, sections: Sequence[Section]) -> str:
-    from plotly.offline import get_plotlyjs
-
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    figures = {name: figure for section in sections for name, figure in section.figures.items()}
-    # Within a script element `<` could only matter as the start of a closing tag.
-    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{style}</style></head><body>",
-            body,
-            f'<script type="application/json" id="figures">{data}</script>',
-            f"<script>{get_plotlyjs()}</script>",
-            f"<script>{PAGE_SCRIPT}</script>",
-            "</body></html>\n",
-        ]
-    )

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from simulator.basis.errors import V4SimError
-from simulator.cli import calibrate, chips, claims, demo, models, step, validate, verify
+from simulator.cli import bandwidth, calibrate, chips, claims, demo, models, step, validate, verify
 
 app = typer.Typer(
     name="v4sim",
@@ -31,6 +31,7 @@ app.command("verify")(verify.verify)
 app.command("claims")(claims.claims)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
+app.command("bandwidth")(bandwidth.bandwidth)
 
 
 @app.callback(invoke_without_command=True)

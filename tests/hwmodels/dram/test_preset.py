@@ -23,8 +23,8 @@ def edited(tmp_path: Path, name: str, old: str, new: str) -> Path:
 
 def test_presets_that_ship() -> None:
     assert list_presets() == [
-        "hbm2_2400", "hbm3_5200", "hbm3_6400", "hbm3_8000", "hbm3e_6250", "hbm3e_7800",
-        "hbm4_8000",
+        "hbm2_2400", "hbm2e_3200", "hbm3_5200", "hbm3_6400", "hbm3_8000", "hbm3e_6250",
+        "hbm3e_7800", "hbm4_8000",
     ]  # fmt: skip
     peaks = {name: find_preset(name).channel_bytes_per_s / 1e9 for name in list_presets()}
     assert peaks["hbm3_5200"] == 41.6

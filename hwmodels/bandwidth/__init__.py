@@ -1,0 +1,1 @@
+"""Bandwidth and latency of a chip's device memory by access pattern."""

@@ -1,0 +1,41 @@
+"""An HTML file that holds everything and loads nothing: style, figures, plotly, script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from reports.page_script import PAGE_SCRIPT
+
+# The browser itself refuses whatever a figure might try to fetch.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:"
+)
+
+
+def html_document(title: str, body: str, figures: Mapping[str, dict[str, Any]]) -> str:
+    """The whole document; a figure is drawn into the element of its name."""
+    from plotly.offline import get_plotlyjs
+
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    # Within a script element `<` could only matter as the start of a closing tag.
+    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{style}</style></head><body>",
+            body,
+            f'<script type="application/json" id="figures">{data}</script>',
+            f"<script>{get_plotlyjs()}</script>",
+            f"<script>{PAGE_SCRIPT}</script>",
+            "</body></html>\n",
+        ]
+    )
