@@ -45,7 +45,10 @@ class Memory(StrictModel):
 
 
 class Cache(StrictModel):
-    """A cache between the cores and memory; a sector is the unit that a miss fetches."""
+    """A cache between the cores and memory; a sector is the unit that a miss fetches.
+
+    `latency` is that of the partition beside a core, `far_latency` of the others.
+    """
 
     name: str
     capacity: Bytes
@@ -53,6 +56,9 @@ class Cache(StrictModel):
     latency: Seconds
     line: Bytes
     sector: Bytes
+    ways: Count | None = None
+    partitions: Count | None = None
+    far_latency: Seconds | None = None
 
 
 class NearCache(StrictModel):
