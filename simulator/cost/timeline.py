@@ -73,6 +73,19 @@ def timeline(
     return timed
 
 
+def layer_durations(
+    kernels: Sequence[Kernel], prices: Sequence[Price], chip: ChipSpec
+) -> dict[str, int]:
+    """Duration of every layer on its own, by scope."""
+    return {
+        kernels[first].scope: max(
+            placed.end_ps
+            for placed in simulate_layer(kernels[first:last], prices[first:last], chip)
+        )
+        for first, last in _layers(kernels)
+    }
+
+
 def _layers(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
     """Ranges of kernels of one scope."""
     start = 0

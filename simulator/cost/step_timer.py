@@ -1,0 +1,106 @@
+"""Durations of many steps of one deployment: each distinct layer is costed once a step.
+
+A step's time is that of the embedding, the head and the layers of each kind times their number;
+the timer costs one layer of a kind and remembers steps that it has seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hwmodels.chip import ChipSpec
+from hwmodels.node import NodeSpec
+from simulator.cost.memory_advice import step_of
+from simulator.cost.price import Price, Target
+from simulator.cost.result import StepQuestion
+from simulator.cost.step import FIDELITIES
+from simulator.cost.timeline import layer_durations
+from simulator.lower.kernel import Demand
+from simulator.lower.lowering import lower
+from simulator.lower.profile import find_profile
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.graph import build_graph
+from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.state import layer_name
+from workloads.run_stats import RunStats
+from workloads.sharding import shard
+from workloads.step_shape import StepShape
+
+
+class StepTimer:
+    """Times steps of one model, node, layout, engine and fidelity.
+
+    `question` fixes all but the shapes of the step. Memory and layout are not checked here: cost a
+    step of the deployment first.
+    """
+
+    def __init__(
+        self,
+        question: StepQuestion,
+        config: ModelConfig,
+        chip: ChipSpec,
+        node: NodeSpec | None,
+        stats: RunStats | None = None,
+    ) -> None:
+        self.question = question
+        self.target = Target(chip, node, find_profile(question.engine))
+        self.rule = FIDELITIES[question.fidelity]
+        self.stats = stats or RunStats()
+        self.precision = Precision(
+            expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
+        )
+        self.config, self.repeats = distinct_layers(config)
+        self._known: dict[StepShape, int] = {}
+
+    def total_ps(self, step: StepShape) -> int:
+        """Duration of a step of all requests, on the busiest rank."""
+        if step not in self._known:
+            self._known[step] = self._cost(step)
+        return self._known[step]
+
+    def asked_ps(self) -> int:
+        """Duration of the step that the question asks for."""
+        return self.total_ps(step_of(self.question))
+
+    def _cost(self, step: StepShape) -> int:
+        layout = self.question.layout
+        graph = build_graph(self.config, step.split(layout.data), self.precision)
+        kernels = lower(shard(graph, layout, step.tokens), self.target.profile, self.stats)
+        known: dict[Demand, Price] = {}
+        for kernel in kernels:
+            if kernel.demand not in known:
+                known[kernel.demand] = self.rule(kernel.demand, self.target)
+        prices = [known[kernel.demand] for kernel in kernels]
+        durations = layer_durations(kernels, prices, self.target.chip)
+        return sum(self.repeats.get(scope, 1) * ps for scope, ps in durations.items())
+
+
+def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
+    """A shorter model in which every pair of neighbouring layers occurs, and how often each does.
+
+    A layer costs by its own kind and by that of the layer after it, which decides how long its
+    output stays in use. The shorter model is the front of the whole one, up to the layer that has
+    shown the last new pair and is of the last layer's kind.
+    """
+    kinds: list[object] = [
+        (i < config.num_hash_layers, ratio) for i, ratio in enumerate(config.layer_ratios)
+    ]
+    pairs = list(zip(kinds, [*kinds[1:], "head"], strict=True))
+    unseen, last = set(pairs[:-1]), 0
+    while unseen or kinds[last] != kinds[-1]:
+        unseen.discard(pairs[last])
+        last += 1
+    counts = Counter(pairs)
+    front = [*pairs[:last], pairs[-1]]
+    repeats = {
+        layer_name(i): counts[pair] if front.index(pair) == i else 0 for i, pair in enumerate(front)
+    }
+    reduced = config.model_copy(
+        update={
+            "num_hidden_layers": len(front),
+            "compress_ratios": config.layer_ratios[: len(front)],
+            "num_hash_layers": min(config.num_hash_layers, len(front)),
+            "num_nextn_predict_layers": 0,
+        }
+    )
+    return reduced, repeats
