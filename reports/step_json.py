@@ -12,6 +12,7 @@ from reports.answer import answer_sentence, tokens_per_s
 from reports.breakdown import GroupTotal, StepBreakdown
 from reports.certainty import certainty_sentence
 from reports.glossary import names_of
+from reports.kernel_list import kernel_list_json
 from simulator.basis.atomic import write_text
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
 
@@ -49,6 +50,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "names": names_of(result),
         "assumptions": list(result.assumptions),
         "notes": list(result.notes),
+        "kernel_list": kernel_list_json(result),
         "kernels": [
             _kernel_json(kernel, critical_ps)
             for kernel, critical_ps in zip(result.kernels, breakdown.critical_ps, strict=True)

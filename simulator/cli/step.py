@@ -28,12 +28,20 @@ def step(
     dp: Annotated[int, typer.Option(help="Attention-data-parallel degree.")] = 1,
     ep: Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")] = 1,
     fidelity: Annotated[str, typer.Option(help="roofline or tile.")] = "tile",
-    engine: Annotated[str, typer.Option(help="Engine profile, or path to YAML.")] = "ideal",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="ideal, sglang-0.5, vllm-0.22, vllm-0.33, trtllm-1.3, ascend, or path to YAML."
+        ),
+    ] = "ideal",
     index_dtype: Annotated[str, typer.Option(help="Index keys: fp8, fp4 or bf16.")] = "fp8",
     expert_dtype: Annotated[
         str | None,
         typer.Option(help="Experts: fp4 or fp8 [default: fp4 where the chip multiplies it]."),
     ] = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Print the kernel list, a line a distinct kernel.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
     ] = None,
@@ -73,5 +81,10 @@ def step(
 
         save_json(json, step_to_json(result))
     print_step(console(), result)
+    if kernels:
+        from reports.kernel_list import print_kernels
+
+        console().print()
+        print_kernels(console(), result)
     if files is not None:
         say_files(files)

@@ -10,19 +10,22 @@ from simulator.cost.result import KernelRecord
 from simulator.cost.timeline import Timed
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from simulator.kernels.interval import Interval, interval_of_sum
+from simulator.lower.shape_text import program_text, shape_text
 
 
 def records_of(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
     """A record of every launch; equal launches share their mappings."""
-    flops: dict[int, dict[str, int]] = {}
+    known: dict[int, tuple[dict[str, int], tuple[str, str]]] = {}
     causes: dict[tuple[int, int], Mapping[str, int]] = {}
     records = []
     for t in timed:
         key = (id(t.price), t.end_ps - t.start_ps)
         if key not in causes:
             causes[key] = _causes(t.price, t.end_ps - t.start_ps)
-        own = flops.setdefault(id(t.kernel.demand), t.kernel.demand.flops)
-        records.append(_record(t, own, causes[key]))
+        demand = t.kernel.demand
+        if id(demand) not in known:
+            known[id(demand)] = (demand.flops, (program_text(demand), shape_text(demand)))
+        records.append(_record(t, *known[id(demand)], causes[key]))
     return tuple(records)
 
 
@@ -38,7 +41,9 @@ def _causes(price: Price, duration_ps: int) -> Mapping[str, int]:
     return {**price.causes_ps, cause: price.causes_ps.get(cause, 0) + lost}
 
 
-def _record(timed: Timed, flops: dict[str, int], causes: Mapping[str, int]) -> KernelRecord:
+def _record(
+    timed: Timed, flops: dict[str, int], texts: tuple[str, str], causes: Mapping[str, int]
+) -> KernelRecord:
     kernel, price, demand = timed.kernel, timed.price, timed.kernel.demand
     duration = timed.end_ps - timed.start_ps
     return KernelRecord(
@@ -68,6 +73,8 @@ def _record(timed: Timed, flops: dict[str, int], causes: Mapping[str, int]) -> K
         high_ps=round(duration * price.high),
         calibrated=price.calibrated,
         priced_by=price.priced_by,
+        program=texts[0],
+        shapes=texts[1],
         stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
     )
 

@@ -95,6 +95,8 @@ class _Clock:
                 high_ps=busy[bound] * 111 // 100,
                 calibrated=family != "norm",
                 priced_by=f"{family}_family",
+                program="gemm",
+                shapes="64 x 1536 x 4096 fp8",
                 **work,
             )
         )
@@ -177,6 +179,8 @@ def make_kernel(name: str, start_ps: int, end_ps: int, **changes: Any) -> Kernel
         high_ps=(end_ps - start_ps) * 11 // 10,
         calibrated=True,
         priced_by="gemm_bf16",
+        program="gemm",
+        shapes="1 x 2 x 3 bf16",
     )
     return replace(kernel, **changes)
 

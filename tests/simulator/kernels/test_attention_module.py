@@ -130,8 +130,12 @@ def test_sglang_switches_its_core_above_8192_tokens_on_blackwell():
 def test_tensor_rt_core_by_hand():
     family, chip = FAMILIES["attention_module_trtllm"], find_chip("b200")
     calls = attention_calls(call(batch=296, past=8191))
-    core = family.core(calls, chip, {"core_key_cycles": 10.0}).total[0]
-    assert core == pytest.approx(chip.launch_gap_s + 2 * 192 * 10.0 / 1.965e9)
+    core = family.core(calls, chip, {"core_key_cycles": 100.0}).total[0]
+    assert core == pytest.approx(chip.launch_gap_s + 2 * 192 * 100.0 / 1.965e9)
+    # With free keys, queries, outputs and keys pass through the cache.
+    moved = 296 * (64 * 512 * 3 + (127 + 1 + 64) * 584)
+    free = family.core(calls, chip, {"core_key_cycles": 1e-9}).total[0]
+    assert free == pytest.approx(chip.launch_gap_s + moved / chip.llc_bandwidth_bytes_per_s)
 
 
 def test_short_prefills_leave_the_indexer_out_in_vllm():
