@@ -6,13 +6,16 @@ Every term is at least its roofline counterpart, so no kernel is faster than its
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
 from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.roofline import roofline_price
-from simulator.cost.tile_plan import TilePlan, tile_plans
+from simulator.cost.tile_plan import TilePlan, Values, tile_plans
 from simulator.cost.traffic import Traffic
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from simulator.lower.kernel import Demand
@@ -36,8 +39,30 @@ def tile_price(demand: Demand, target: Target) -> Price:
     Assumes: matrix units slow down with the clock below the one their peak assumes.
     """
     floor = roofline_price(demand, target)
-    prices = (_price(demand, plan, target, floor) for plan in tile_plans(demand, target.profile))
-    return min(prices, key=lambda price: price.run_ps)
+    plans = tile_plans(demand, target.profile)
+    return _price(demand, plans.chosen(_fastest(demand, plans, target, floor)), target, floor)
+
+
+def _fastest(demand: Demand, plans: TilePlan, target: Target, floor: Price) -> int:
+    """Which plan takes the least time; all are compared at once."""
+    if np.ndim(plans.units) == 0:
+        return 0
+    waves = np.ceil(plans.units / target.chip.core_count)
+    idle = waves * target.chip.core_count / plans.units
+    units = _unit_seconds(demand, plans, target, idle).items()
+    loads = _load_seconds(floor.traffic, plans, target).items()
+    work = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in units])
+    load = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in loads])
+    chunks = waves * plans.steps
+    run = (load + work + (chunks - 1) * np.maximum(load, work)) / chunks
+    return int(np.argmin(run))
+
+
+def _longest(stages: Sequence[Values]) -> Values:
+    longest = stages[0]
+    for stage in stages[1:]:
+        longest = np.maximum(longest, stage)
+    return longest
 
 
 def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price) -> Price:
@@ -45,14 +70,14 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price) -> Pric
     waves = math.ceil(plan.units / chip.core_count)
     idle = waves * chip.core_count / plan.units
     seconds = _unit_seconds(demand, plan, target, idle)
-    units = {unit: max(to_ps(seconds[unit]), floor.busy_ps[unit]) for unit in _UNITS}
+    units = {unit: max(to_ps(float(seconds[unit])), floor.busy_ps[unit]) for unit in _UNITS}
     loads = {
-        name: max(to_ps(load), floor.busy_ps[name])
+        name: max(to_ps(float(load)), floor.busy_ps[name])
         for name, load in _load_seconds(floor.traffic, plan, target).items()
     }
     far = floor.traffic.dram_bytes > 0
     latency = to_ps(chip.dram_latency_s if far else chip.llc_latency_s)
-    chunks = waves * plan.steps
+    chunks = waves * int(plan.steps)
     pipelined = pipelined_ps(max(loads.values()), max(units.values()), chunks)
     causes = _causes(pipelined, loads, units, chunks, floor)
     cause = "dram_latency" if far else "llc"
@@ -95,12 +120,14 @@ def pipelined_ps(load_ps: int, work_ps: int, chunks: int) -> int:
     return -(-(load_ps + work_ps + (chunks - 1) * max(load_ps, work_ps)) // chunks)
 
 
-def _unit_seconds(demand: Demand, plan: TilePlan, target: Target, idle: float) -> dict[str, float]:
+def _unit_seconds(
+    demand: Demand, plan: TilePlan, target: Target, idle: Values
+) -> dict[str, Values]:
     """Time of each unit with padding, empty places in the last wave and repeated conversions."""
     chip = target.chip
     elementwise = chip.vector_flops_per_s / 2
     matrix_clock = min(1.0, chip.clock_hz / chip.peak_clock_hz)
-    seconds = {
+    seconds: dict[str, Values] = {
         "matrix": 0.0,
         "vector": idle * demand.vector_ops / elementwise,
         "special": idle * demand.special_ops / chip.special_ops_per_s,
@@ -109,20 +136,21 @@ def _unit_seconds(demand: Demand, plan: TilePlan, target: Target, idle: float) -
     for i, product in enumerate(demand.products):
         rate = math_rate(chip, product.math)
         slower = matrix_clock if rate.unit == "matrix" else 1.0
-        macs = max(plan.padded_macs[i], product.macs)
+        macs = np.maximum(plan.padded_macs[i], product.macs)
         seconds[rate.unit] += idle * 2 * macs / (rate.flops_per_s * slower)
         if rate.convert:
-            weights = product.weight_elements * max(plan.weight_uses[i], 1.0)
+            weights = product.weight_elements * np.maximum(plan.weight_uses[i], 1.0)
             seconds["vector"] += idle * CONVERT_OPS_PER_WEIGHT * weights / elementwise
     return seconds
 
 
-def _load_seconds(moved: Traffic, plan: TilePlan, target: Target) -> dict[str, float]:
+def _load_seconds(moved: Traffic, plan: TilePlan, target: Target) -> dict[str, Values]:
     """Time of device memory and of last-level cache, with only as many cores as have a block."""
     chip = target.chip
-    cores = min(plan.units, chip.core_count)
+    cores = np.minimum(plan.units, chip.core_count)
     in_flight = cores * chip.smem_bytes_per_core / 2
-    dram = min(STREAM_FRACTION * chip.hbm_bandwidth_bytes_per_s, in_flight / chip.dram_latency_s)
+    peak = STREAM_FRACTION * chip.hbm_bandwidth_bytes_per_s
+    dram = np.minimum(peak, in_flight / chip.dram_latency_s)
     llc = chip.llc_bandwidth_bytes_per_s * cores / chip.core_count
     return {
         "memory": moved.dram_bytes / dram,

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simulator.lower.kernel import Demand, Product, Shape
 from simulator.lower.profile import EngineProfile
+
+Floats = NDArray[np.float64]
+Values = float | Floats
 
 # Bytes of an operand value as it moves between LLC and cores, by math class: (activation, weight).
 _VALUE_BYTES = {
@@ -22,59 +28,80 @@ _PARTIAL_BYTES = 4  # parts of a split sum are kept in FP32
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """One way to cut a kernel.
+    """One way to cut a kernel, or all ways at once: then each number is an array, one value a way.
 
     `units` equal blocks run on the cores, each a loop of `steps`; `padded_macs` are the multiply-
     adds of each product with partial tiles filled up; `extra_llc_bytes` what tiles fetch again or
     leave for others to add up; `weight_uses` how often each product's weights are fetched.
     """
 
-    units: int
-    steps: int
-    padded_macs: tuple[float, ...]
-    weight_uses: tuple[float, ...]
-    extra_llc_bytes: float
+    units: Values
+    steps: Values
+    padded_macs: tuple[Values, ...]
+    weight_uses: tuple[Values, ...]
+    extra_llc_bytes: Values
+
+    def chosen(self, index: int) -> TilePlan:
+        """One of the ways."""
+        return TilePlan(
+            int(_pick(self.units, index)),
+            int(_pick(self.steps, index)),
+            tuple(_pick(macs, index) for macs in self.padded_macs),
+            tuple(_pick(uses, index) for uses in self.weight_uses),
+            _pick(self.extra_llc_bytes, index),
+        )
 
 
-def tile_plans(demand: Demand, profile: EngineProfile) -> Iterator[TilePlan]:
-    """All plans that the profile allows for a kernel.
+def _pick(values: Values, index: int) -> float:
+    return float(values) if np.ndim(values) == 0 else float(np.asarray(values)[index])
+
+
+def tile_plans(demand: Demand, profile: EngineProfile) -> TilePlan:
+    """All plans that the profile allows for a kernel, as arrays; smallest split and tiles first.
 
     Assumes: an operand's tile is fetched from the last-level cache by every block that uses it,
         once for a cluster of blocks where the engine has clusters, on every chip.
     Assumes: the matrix units reach their peak on every tile size that the engine has.
     """
     if not demand.products:
-        yield _elementwise(demand, profile)
-        return
+        return _elementwise(demand, profile)
     matrices = [p for p in demand.products if p.shape is Shape.MATRIX]
-    for split in _splits(demand, profile):
-        others = [_attention(p, split, profile) for p in demand.products if p not in matrices]
-        if not matrices:
-            yield _joined(others)
-        for rows, columns in _tile_sizes(matrices, profile):
-            yield _joined([_matrix(p, rows, columns, split, profile) for p in matrices] + others)
+    sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((1,), (1,))
+    if matrices:
+        tiles = profile.matrix_tiles
+        sizes = (
+            _fitting(tiles.rows, max(p.rows for p in matrices)),
+            _fitting(tiles.columns, max(p.columns for p in matrices)),
+        )
+    area = profile.matrix_tiles.largest_area
+    split, rows, columns = _grid(_splits(demand, profile), *sizes, area)
+    plans = [
+        _matrix(product, rows, columns, split, profile)
+        if product.shape is Shape.MATRIX
+        else _attention(product, split, profile)
+        for product in demand.products
+    ]
+    return _joined(plans)
 
 
-def _tile_sizes(matrices: list[Product], profile: EngineProfile) -> Iterator[tuple[int, int]]:
-    """Tiles of rows x columns that the engine has, none larger than it needs to be."""
-    if not matrices:
-        return
-    tiles = profile.matrix_tiles
-    for rows in _fitting(tiles.rows, max(p.rows for p in matrices)):
-        for columns in _fitting(tiles.columns, max(p.columns for p in matrices)):
-            if rows * columns <= tiles.largest_area:
-                yield rows, columns
+@cache
+def _grid(
+    splits: tuple[int, ...], rows: tuple[int, ...], columns: tuple[int, ...], largest_area: int
+) -> tuple[Floats, Floats, Floats]:
+    """Every split with every tile that is not too large."""
+    ways = [(s, r, c) for s in splits for r in rows for c in columns if r * c <= largest_area]
+    split, row, column = np.array(ways, dtype=np.float64).T
+    return split, row, column
 
 
-def _fitting(sizes: tuple[int, ...], extent: float) -> Iterator[int]:
+def _fitting(sizes: tuple[int, ...], extent: float) -> tuple[int, ...]:
     """Tile sizes up to the first that holds the whole extent."""
-    for size in sorted(sizes):
-        yield size
-        if size >= extent:
-            return
+    ordered = sorted(sizes)
+    holding = next((i for i, size in enumerate(ordered) if size >= extent), len(ordered) - 1)
+    return tuple(ordered[: holding + 1])
 
 
-def _splits(demand: Demand, profile: EngineProfile) -> Iterator[int]:
+def _splits(demand: Demand, profile: EngineProfile) -> tuple[int, ...]:
     """1, 2, 4, ... up to the steps that there are."""
     steps, largest = 1, 1
     for product in demand.products:
@@ -84,10 +111,7 @@ def _splits(demand: Demand, profile: EngineProfile) -> Iterator[int]:
         else:
             steps = max(steps, math.ceil(product.columns / profile.attention_tiles.keys))
             largest = max(largest, profile.attention_tiles.largest_split)
-    split = 1
-    while split <= min(steps, largest):
-        yield split
-        split *= 2
+    return tuple(1 << i for i in range(min(steps, largest).bit_length()))
 
 
 def _elementwise(demand: Demand, profile: EngineProfile) -> TilePlan:
@@ -99,37 +123,35 @@ def _elementwise(demand: Demand, profile: EngineProfile) -> TilePlan:
 
 
 def _matrix(
-    product: Product, rows: int, columns: int, split: int, profile: EngineProfile
+    product: Product, rows: Floats, columns: Floats, split: Floats, profile: EngineProfile
 ) -> TilePlan:
     """Blocks of rows x columns outputs, each over a part of the depth."""
     depth, cluster = profile.matrix_tiles.depth, profile.matrix_tiles.cluster
-    row_tiles = max(1, math.ceil(product.rows / rows))
-    column_tiles = max(1, math.ceil(product.columns / columns))
-    steps = max(1, math.ceil(product.depth / depth / split))
+    row_tiles = np.maximum(1.0, np.ceil(product.rows / rows))
+    column_tiles = np.maximum(1.0, np.ceil(product.columns / columns))
+    steps = np.maximum(1.0, np.ceil(product.depth / depth / split))
     tiles = product.count * row_tiles * column_tiles
     activation, weight = _VALUE_BYTES.get(product.math, (2.0, 2.0))
-    weight_fetches = math.ceil(row_tiles / cluster)
-    activation_fetches = math.ceil(column_tiles / cluster)
-    weights = (weight_fetches - 1) * product.columns * weight
-    activations = (activation_fetches - 1) * product.rows * activation
+    weights = (np.ceil(row_tiles / cluster) - 1) * product.columns * weight
+    activations = (np.ceil(column_tiles / cluster) - 1) * product.rows * activation
     fetched_again = product.count * product.depth * (weights + activations)
     return TilePlan(
-        math.ceil(tiles * split),
+        np.ceil(tiles * split),
         steps,
         (tiles * rows * columns * steps * split * depth,),
-        (float(row_tiles),),
+        (row_tiles,),
         fetched_again + _partial_bytes(product, split),
     )
 
 
-def _attention(product: Product, split: int, profile: EngineProfile) -> TilePlan:
+def _attention(product: Product, split: Floats, profile: EngineProfile) -> TilePlan:
     """Blocks of one query's heads, each over a part of its keys."""
     tiles = profile.attention_tiles
     heads = tiles.head_multiple * math.ceil(product.rows / tiles.head_multiple)
     groups = math.ceil(heads / tiles.heads)
-    steps = max(1, math.ceil(product.columns / tiles.keys / split))
+    steps = np.maximum(1.0, np.ceil(product.columns / tiles.keys / split))
     return TilePlan(
-        math.ceil(product.count * groups * split),
+        np.ceil(product.count * groups * split),
         steps,
         (product.count * heads * steps * split * tiles.keys * product.depth,),
         (0.0,),
@@ -137,19 +159,22 @@ def _attention(product: Product, split: int, profile: EngineProfile) -> TilePlan
     )
 
 
-def _partial_bytes(product: Product, split: int) -> float:
-    """Written by each part, and read by whoever adds them up."""
-    if split == 1:
-        return 0.0
+def _partial_bytes(product: Product, split: Floats) -> Floats:
+    """Written by each part, and read by whoever adds them up; nothing where nothing is split."""
     values = product.count * product.rows * product.partial_columns
-    return 2.0 * split * values * _PARTIAL_BYTES
+    return np.where(split > 1, 2.0 * split * values * _PARTIAL_BYTES, 0.0)
 
 
 def _joined(plans: list[TilePlan]) -> TilePlan:
     """Products of one kernel side by side in one grid."""
+    if len(plans) == 1:
+        return plans[0]
+    steps = plans[0].steps
+    for plan in plans[1:]:
+        steps = np.maximum(steps, plan.steps)
     return TilePlan(
         sum(plan.units for plan in plans),
-        max(plan.steps for plan in plans),
+        steps,
         tuple(macs for plan in plans for macs in plan.padded_macs),
         tuple(uses for plan in plans for uses in plan.weight_uses),
         sum(plan.extra_llc_bytes for plan in plans),
