@@ -1,0 +1,128 @@
+"""Share of the peak that memory delivers, by pattern: the table that the burst-level model made.
+
+`python -m hwmodels.bandwidth.efficiency_table` writes it anew.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from hwmodels.bandwidth.mix import Mix, mix_bytes, write_fraction
+from hwmodels.chip import ChipSpec
+from hwmodels.dram import chip_memory
+from hwmodels.dram.chip_memory import nearest_presets, preset_name
+from simulator.basis.errors import UnsupportedError
+from simulator.basis.yaml_loader import StrictModel, load_yaml
+
+TABLE = Path(chip_memory.__file__).with_name("efficiency.yaml")
+_STREAM_FROM_BYTES = 32_768  # 128 channels of 256 bytes: a longer run comes back to each
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class PresetEfficiency(StrictModel):
+    """Useful shares of the peak of streams, and of gathers by size of a run."""
+
+    stream: tuple[Share, ...]
+    gather: Mapping[str, tuple[Share, ...]]
+
+
+class EfficiencyTable(StrictModel):
+    """The table: `write_fractions` are those of the entries of every list."""
+
+    write_fractions: tuple[float, ...]
+    presets: Mapping[str, PresetEfficiency]
+
+
+@cache
+def efficiency_table() -> EfficiencyTable:
+    """The table that ships."""
+    return load_yaml(TABLE, EfficiencyTable)
+
+
+def memory_efficiency(
+    chip: ChipSpec, run_bytes: int | None = None, write_fraction: float = 0.0
+) -> float:
+    """Useful share of the peak for runs of a size, or None for streams of all cores.
+
+    Assumes: between the sizes and shares of writes of the table, rates change evenly with the
+        logarithm of the size and with the share.
+    Assumes: a chip whose memory has no timing preset does as the preset of the nearest pin rate.
+    """
+    return preset_efficiency(_preset_of(chip), run_bytes, write_fraction)
+
+
+def preset_efficiency(preset: str, run_bytes: int | None, write_fraction: float) -> float:
+    """The same for a DRAM preset."""
+    table = efficiency_table()
+    row = _at_writes(table, write_fraction)
+    sizes, shares = _columns(preset, row[0], row[1], row[2])
+    if run_bytes is None:
+        return shares[-1]
+    return _between(sizes, shares, math.log2(max(run_bytes, 1)))
+
+
+def mix_efficiency(chip: ChipSpec, mix: Mix) -> float:
+    """Useful share of the peak for patterns side by side: each takes the time that it would alone.
+
+    Assumes: patterns side by side do not disturb each other beyond their common share of writes.
+    """
+    total = mix_bytes(mix)
+    if not total:
+        return memory_efficiency(chip)
+    written, preset = write_fraction(mix), _preset_of(chip)
+    time = sum(
+        part.nbytes / preset_efficiency(preset, part.run_bytes or None, written) for part in mix
+    )
+    return total / time
+
+
+@cache
+def _preset_of(chip: ChipSpec) -> str:
+    try:
+        return preset_name(chip)
+    except UnsupportedError:
+        return nearest_presets(chip)[0]
+
+
+def _at_writes(table: EfficiencyTable, share: float) -> tuple[int, int, float]:
+    """Entries below and above a share of writes, and how far it is between them."""
+    known = table.write_fractions
+    above = min(max(bisect_right(known, share), 1), len(known) - 1)
+    low, high = known[above - 1], known[above]
+    return above - 1, above, min(1.0, max(0.0, (share - low) / (high - low)))
+
+
+@cache
+def _columns(
+    preset: str, low: int, high: int, way: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """(logarithms of sizes, shares) at a share of writes; the last are those of streams."""
+    found = efficiency_table().presets[preset]
+
+    def mixed(row: Sequence[float]) -> float:
+        return row[low] + way * (row[high] - row[low])
+
+    sizes = sorted(int(size) for size in found.gather)
+    shares = [mixed(found.gather[str(size)]) for size in sizes]
+    logs = [math.log2(size) for size in (*sizes, _STREAM_FROM_BYTES)]
+    return tuple(logs), (*shares, mixed(found.stream))
+
+
+def _between(places: Sequence[float], values: Sequence[float], at: float) -> float:
+    """Linear between the places, the ends beyond them."""
+    if at <= places[0]:
+        return values[0]
+    if at >= places[-1]:
+        return values[-1]
+    above = bisect_right(places, at)
+    low, high = places[above - 1], places[above]
+    way = (at - low) / (high - low)
+    return values[above - 1] + way * (values[above] - values[above - 1])
