@@ -9,7 +9,8 @@ from simulator.lower.kernel import Demand
 def link_seconds(demand: Demand, node: NodeSpec | None, *, bound: bool = False) -> float:
     """phases x latency + sent bytes / bandwidth; 0 for a kernel that sends nothing.
 
-    As a `bound` it counts one phase: ranks may read all of each other's operands at once.
+    As a `bound` it counts one phase, since ranks may read all of each other's operands at once, and
+    between nodes only the bytes for ranks outside of the own one.
 
     Assumes: a collective takes its rounds' latency plus the bytes that one rank sends at the full
         one-way bandwidth; no reduction in the switch.
@@ -24,8 +25,16 @@ def link_seconds(demand: Demand, node: NodeSpec | None, *, bound: bool = False) 
         latency, bandwidth = node.scale_out_latency_s, node.scale_out_bytes_per_s
     else:
         latency, bandwidth = node.link_latency_s, _bandwidth(node, demand.link_ranks)
+    if bound and demand.link_span > node.chip_count:
+        bandwidth /= outside_share(demand, node)
     phases = min(demand.link_phases, 1) if bound else demand.link_phases
     return phases * latency + demand.link_bytes / bandwidth
+
+
+def outside_share(demand: Demand, node: NodeSpec) -> float:
+    """Share of the peers in a collective's span that are in other nodes."""
+    inside = min(demand.link_span, node.chip_count)
+    return (demand.link_span - inside) / max(demand.link_span - 1, 1)
 
 
 def _bandwidth(node: NodeSpec, ranks: int) -> float:

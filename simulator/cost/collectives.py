@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwmodels.node import NodeSpec
-from simulator.cost.collective import link_seconds
+from simulator.cost.collective import link_seconds, outside_share
 from simulator.cost.price import Target
 from simulator.cost.priced import Borrowable, Priced, constants_of
 from simulator.kernels.constants_file import constants_for
@@ -22,7 +22,7 @@ def all_reduce(demand: Demand, target: Target) -> Priced | None:
     """The engine's own kernel or NCCL's, as its family chooses by size and ranks."""
     constants = constants_of(demand, target)
     if constants is None or _spans_nodes(demand, target.node):
-        return _between_nodes(demand, target)
+        return between_nodes(demand, target)
     call = _call(demand)
     columns = {
         "engine": np.array([target.profile.name]),
@@ -39,7 +39,7 @@ def all_reduce(demand: Demand, target: Target) -> Priced | None:
 def gather_scatter(demand: Demand, target: Target) -> Priced | None:
     """NCCL's ring: an all-gather or a reduce-scatter."""
     if _spans_nodes(demand, target.node):
-        return _between_nodes(demand, target)
+        return between_nodes(demand, target)
     call = _call(demand)
     columns = {
         "num_gpus": np.array([float(demand.link_ranks)]),
@@ -101,19 +101,18 @@ def _rates(demand: Demand, target: Target, share: float) -> tuple[float, float, 
     """
     node = target.node
     assert node is not None
-    inside = min(demand.link_span, node.chip_count)
-    outside = (demand.link_span - inside) / max(demand.link_span - 1, 1)
-    ranks = np.array([float(min(demand.link_ranks, inside))])
+    outside = outside_share(demand, node)
+    ranks = np.array([float(min(demand.link_ranks, node.chip_count))])
     near = (1 - outside) / (float(rank_bytes_per_s(target.chip, ranks)[0]) * share)
     if not outside:
         return near, 0.0, node.link_latency_s
     return near, outside / (node.scale_out_bytes_per_s * share), node.scale_out_latency_s
 
 
-def _between_nodes(demand: Demand, target: Target) -> Priced | None:
+def between_nodes(demand: Demand, target: Target) -> Priced | None:
     """A collective whose ranks are in several nodes: a start, and the closed formula.
 
-    Assumes: its start is that of NCCL's ring inside a node.
+    Assumes: a collective between nodes starts as NCCL's ring inside a node does.
     """
     if target.node is None:
         return None

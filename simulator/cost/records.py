@@ -1,4 +1,7 @@
-"""Timed kernels as flat records, with where their time went and how sure it is."""
+"""Timed kernels as flat records, with where their time went and how sure it is.
+
+Assumes: what a kernel loses to others beside it belongs to the pipe that it uses most.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,7 @@ def records_of(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
 
 
 def _causes(price: Price, duration_ps: int) -> Mapping[str, int]:
-    """Causes of a launch that took this long.
-
-    Assumes: what a kernel loses to others beside it belongs to the pipe that it uses most.
-    """
+    """Causes of a launch that took this long."""
     lost = duration_ps - price.alone_ps
     if not lost:
         return price.causes_ps

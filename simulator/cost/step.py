@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hwmodels.chip import ChipSpec
 from hwmodels.doubts import contradictions, guessed_facts
@@ -11,6 +11,7 @@ from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
+from simulator.cost.engine_assumptions import always_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
 from simulator.cost.math_rate import math_rate
@@ -82,7 +83,7 @@ def cost_step(
         tokens=step_of(question).tokens,
         memory=memory,
         peaks=chip_peaks(chip, node),
-        assumptions=_assumptions(question, graph)
+        assumptions=_assumptions(question, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
         notes=_notes(question, chip, node, kernels) + engine_notes(question, target.profile),
         abouts=_abouts(target.profile, kernels),
@@ -133,15 +134,21 @@ def chip_peaks(chip: ChipSpec, node: NodeSpec | None) -> ChipPeaks:
     )
 
 
-def _assumptions(question: StepQuestion, graph: Graph) -> tuple[str, ...]:
+def _assumptions(
+    question: StepQuestion, graph: Graph, kernels: Sequence[Kernel], prices: Sequence[Price]
+) -> tuple[str, ...]:
     """Every approximation that this result rests on."""
     operations = dict.fromkeys(type(node.op) for node in graph.nodes)
     linked = (link_seconds,) if question.count > 1 else ()
+    pairs = zip(kernels, prices, strict=True)
+    priced = ((k.demand, price) for k, price in pairs) if question.fidelity == "tile" else ()
     return assumptions_of(
         (
             *operations,
             *_ALWAYS,
             *_OF_FIDELITY[question.fidelity],
+            *always_assumed(),
+            *engine_assumed(priced),
             *linked,
             memory_use,
             workspace_bytes,

@@ -156,7 +156,7 @@ def _histogram(
     if experts % ranks:
         raise InputError(f"{experts} experts cannot be dealt evenly to {ranks} GPUs")
     if distribution == UNIFORM:
-        return _expected(tokens, experts, topk, ranks, tile)
+        return expected_experts(tokens, experts, topk, ranks, tile)
     draws = expert_draws(tokens, experts, topk, distribution)
     by_rank = draws.reshape(len(draws), ranks, -1)
     fullest = by_rank.sum(axis=2).argmax(axis=1)
@@ -165,7 +165,9 @@ def _histogram(
     return values.astype(float), counts / len(draws)
 
 
-def _expected(tokens: int, experts: int, topk: int, ranks: int, tile: int) -> tuple[Floats, Floats]:
+def expected_experts(
+    tokens: int, experts: int, topk: int, ranks: int, tile: int
+) -> tuple[Floats, Floats]:
     """Expected experts of one GPU by tile count, where each token picks an expert at topk/experts.
 
     Assumes: under uniform choice every GPU's experts get the same number of tokens.

@@ -9,6 +9,9 @@ Seconds = launch + root(tiles^2 + memory^2) + joining of K splits, slowed by the
 
 Constants by name: `floor`, `stream`, `flop_energy`, `block_wait` in every GEMM family, `join` in
 those that split K, `move` in those that quantise or write tiles between matrix work.
+
+Assumes: operands of a GEMM reach the cores in time; activations and output stay in cache between
+    kernels as far as they fit.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _engine(row: Mapping[str, str]) -> str:
     return row["engine"].partition("-")[0]
 
 
-def _warm(footprint: Floats, chip: ChipSpec) -> Floats:
+def warm_streams(footprint: Floats, chip: ChipSpec) -> Floats:
     """Share of a replayed footprint still cached.
 
     Assumes: lines are kept in both halves of the cache, so that half its capacity serves.
@@ -117,7 +117,7 @@ class HyperConnectionPost(Family):
         """Start + chain of chunks + the slower of DRAM and cache, times the sites."""
         tokens, hidden, streams, sites = _numbers(calls)
         traffic = (2 * streams + 1) * tokens * hidden * STREAM_BYTES
-        cold = traffic * (1 - _warm(sites * traffic, chip))
+        cold = traffic * (1 - warm_streams(sites * traffic, chip))
         memory = chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]
         pipes = {
             "dram_bandwidth": cold / memory,
@@ -148,7 +148,7 @@ class HyperConnectionPre(Family):
         tokens, hidden, streams, sites = _numbers(calls)
         read = streams * tokens * hidden * STREAM_BYTES
         collapse = {
-            "dram_bandwidth": (read * (1 - _warm(read, chip)) + read / streams)
+            "dram_bandwidth": (read * (1 - warm_streams(read, chip)) + read / streams)
             / (chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]),
             "llc": (read + read / streams) / chip.llc_bandwidth_bytes_per_s,
         }
@@ -232,7 +232,7 @@ class _Mixing:
 
     def _moves(self, chip: ChipSpec, constants: Mapping[str, float]) -> dict[str, Floats]:
         memory = chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]
-        cold = self.read * (1 - _warm(self.replayed, chip))
+        cold = self.read * (1 - warm_streams(self.replayed, chip))
         return {
             "dram_bandwidth": cold / memory,
             "llc": (self.read + self.weights) / chip.llc_bandwidth_bytes_per_s,

@@ -153,10 +153,10 @@ class MoeFamily(Family):
         return joined(
             Parts({"launch": launch}),
             *(Parts(grouped_gemm_seconds(gemm, chip, constants)) for gemm in gemms),
-            Parts(self._elementwise(calls, inner, chip, constants)),
+            Parts(self.elementwise(calls, inner, chip, constants)),
         )
 
-    def _elementwise(
+    def elementwise(
         self, calls: Columns, inner: Floats, chip: ChipSpec, constants: Mapping[str, float]
     ) -> dict[str, Floats]:
         """Elementwise kernels: bound by core cycles, at least the layer's input and output.

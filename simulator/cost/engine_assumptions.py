@@ -1,0 +1,108 @@
+"""What stands behind the times of an engine's kernels: the objects whose docstrings say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simulator.cost.price import Price
+from simulator.kernels.interval import Interval, interval_of_sum
+from simulator.lower.kernel import Demand
+
+
+def always_assumed() -> tuple[object, ...]:
+    """What every result's interval and causes rest on."""
+    from simulator.cost import records
+
+    return (records, records.step_interval, interval_of_sum)
+
+
+def engine_assumed(prices: Iterable[tuple[Demand, Price]]) -> tuple[object, ...]:
+    """Objects whose `Assumes:` lines hold for kernels that programs of an engine priced."""
+    programs, families, calibrated = dict[str, None](), dict[str, None](), True
+    for demand, price in prices:
+        if demand.priced_as is not None:
+            programs[demand.priced_as.program] = None
+            if price.priced_by != "tile":
+                families[price.priced_by] = None
+                calibrated = calibrated and price.calibrated
+    if not programs:
+        return ()
+    found: list[object] = [*_shared(), *_forms(programs), *_families(families)]
+    return tuple(found if calibrated else [*found, *_doubts()])
+
+
+def _shared() -> list[object]:
+    from simulator.cost.engine_price import engine_price
+    from simulator.kernels.warmth import warm_share
+    from simulator.kernels.waves import waves_of
+    from simulator.lower.calls import uniform
+    from simulator.lower.kernel_section import FusedKernel
+
+    return [engine_price, uniform, FusedKernel.runs_beside, warm_share, waves_of]
+
+
+def _doubts() -> list[object]:
+    from simulator.cost.priced import Borrowable
+    from simulator.kernels.constants_file import constants_for
+
+    return [constants_for, Borrowable.priced, Interval.widened]
+
+
+def _forms(programs: Iterable[str]) -> list[object]:
+    """Programs, and the forms of families that they use."""
+    from simulator.cost import collectives
+    from simulator.cost.programs import PROGRAMS
+    from simulator.kernels import (
+        attention_calls,
+        attention_module,
+        elementwise,
+        expert_tokens,
+        gemm_time,
+        hyper_connection,
+        index_logits,
+        moe_gemm,
+        moe_layer,
+        nccl,
+        power,
+    )
+
+    gemms = (gemm_time, power.power_seconds, power.throttled_seconds)
+    links = (nccl.rank_bytes_per_s, nccl.protocol_seconds, collectives.between_nodes)
+    used: dict[str, tuple[object, ...]] = {
+        "attention": (
+            attention_calls.calls_of,
+            attention_module.core_tiles_of,
+            index_logits.IndexLogits,
+            elementwise.elementwise_parts,
+            *gemms,
+        ),
+        "gemm": gemms,
+        "moe": (
+            moe_gemm.grouped_gemm_seconds,
+            expert_tokens.expected_experts,
+            moe_layer.MoeFamily.elementwise,
+        ),
+        "mhc_pre": (hyper_connection.warm_streams,),
+        "elementwise": (elementwise.elementwise_parts,),
+        "all_reduce": links,
+        "gather_scatter": links,
+        "exchange": links,
+    }
+    return [thing for name in programs for thing in (PROGRAMS[name], *used.get(name, ()))]
+
+
+def _families(names: Iterable[str]) -> list[object]:
+    """Families and what they choose; of attention modules only what holds in a step too."""
+    from simulator.kernels.attention_module import AttentionModule
+    from simulator.kernels.graph_all_reduce import GraphAllReduce
+    from simulator.kernels.registry import find_family
+
+    found: list[object] = []
+    for name in names:
+        family = find_family(name)
+        found.append(type(family))
+        if isinstance(family, AttentionModule):
+            found.append(type(family).core)
+        if isinstance(family, GraphAllReduce):
+            found.append(type(family).own)
+    return found
