@@ -100,6 +100,7 @@ def moe(demand: Demand, target: Target) -> Priced | None:
 
     Assumes: a rank's experts get the rows of an even share of all choices; within them each token
         picks uniformly.
+    Assumes: with expert groups a rank quantises its own tokens before they are sent.
     """
     call = demand.priced_as.call if demand.priced_as else None
     assert isinstance(call, ExpertsCall)
@@ -108,7 +109,7 @@ def moe(demand: Demand, target: Target) -> Priced | None:
         return None
     columns = {
         "num_tokens": call.tokens,
-        "rank_tokens": min(call.tokens, call.own_tokens * (call.experts // call.held)),
+        "rank_tokens": call.own_tokens if call.held < call.experts else call.tokens,
         "hidden_size": call.hidden,
         "inter_size": call.inner,
         "topk": call.per_token,

@@ -4,7 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.basis.errors import InputError
-from simulator.kernels.expert_tokens import DRAWS, expert_draws, expert_tiles
+from simulator.kernels.expert_tokens import (
+    DRAWS,
+    expected_experts,
+    expert_draws,
+    expert_tiles,
+)
 
 DISTRIBUTIONS = ("balanced", "power_law_1.01", "power_law_1.2", "power_law_0.5")
 
@@ -113,3 +118,20 @@ def test_bad_loads_are_a_sentence(arguments, says):
 def test_experts_that_cannot_be_dealt_evenly():
     with pytest.raises(InputError, match="8 experts cannot be dealt evenly to 3"):
         expert_tiles(calls(4, ranks=3), np.array([8.0]))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "experts", "ranks", "tile"), [(1, 256, 1, 8), (64, 256, 8, 1), (9000, 384, 4, 1)]
+)
+def test_uniform_choice_has_the_expected_experts_and_tokens(tokens, experts, ranks, tile):
+    asked = calls(tokens, experts, 6, "uniform", ranks)
+    found = expert_tiles(asked, np.array([tile]))
+    touched = experts * (1 - (1 - 6 / experts) ** tokens) / ranks
+    assert found.touched[0] == pytest.approx(touched, rel=1e-6)
+    if tile == 1:
+        assert found.total[0] == pytest.approx(tokens * 6 / ranks, rel=1e-6)
+
+
+def test_every_expert_of_few_gets_every_token():
+    values, counts = expected_experts(10, 6, 6, 2, 4)
+    assert (values.tolist(), counts.tolist()) == ([3.0], [3.0])
