@@ -292,3 +292,23 @@ def test_files_are_written_although_the_reader_has_gone(tmp_path):
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.stderr == ""
     assert json.loads(path.read_text())["question"]["chips"] == 8
+
+
+def test_step_of_an_engine_lists_its_kernels(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    path = tmp_path / "step.json"
+    engine = ["--engine", "sglang-0.5", "--batch", 64, "--context", 131072]
+    code, out, _ = run(capsys, *STEP, *engine, "--kernels", "--json", path)
+    assert code == 0
+    assert "attention/down" in out
+    assert "moe_triton_sglang" in out
+    data = json.loads(path.read_text())
+    assert data["low_ps"] < data["total_ps"] < data["high_ps"]
+    assert sum(k["launches"] for k in data["kernel_list"]) == len(data["kernels"])
+    assert sum(data["totals"]["critical_ps_by_cause"].values()) == data["total_ps"]
+
+
+def test_unknown_engine_lists_the_known_ones(capsys):
+    error = refused(capsys, *STEP, "--engine", "tensorrt")
+    for name in ("ideal", "sglang-0.5", "vllm-0.22", "vllm-0.33", "trtllm-1.3", "ascend"):
+        assert name in error
