@@ -11,6 +11,7 @@ from simulator.kernels.constants_file import StoredConstants, constants_for
 from simulator.kernels.fit import core_architecture
 from simulator.kernels.interval import UNCALIBRATED_WIDENING, Interval, interval_of
 from simulator.kernels.parts import Parts
+from simulator.kernels.registry import find_family
 from simulator.lower.kernel import Demand
 from simulator.lower.kernel_section import FamilyRule, FusedKernel
 
@@ -66,4 +67,5 @@ def constants_of(demand: Demand, target: Target, math: tuple[str, ...] = ()) -> 
     rule = rule_of(kernel_of(demand, target), math, target.chip)
     if rule is None:
         return None
+    find_family(rule.family)  # an unknown name is an error that lists the known
     return Borrowable(rule.family, constants_for(rule.family, target.chip), rule.borrowed)

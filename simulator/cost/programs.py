@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from hwmodels.chip import ChipSpec
+from simulator.basis.errors import InputError
 from simulator.cost.collectives import all_reduce, exchange, gather_scatter
 from simulator.cost.price import Target
 from simulator.cost.priced import Borrowable, Priced, constants_of
@@ -18,6 +20,7 @@ from simulator.kernels.attention_calls import calls_of
 from simulator.kernels.attention_module import AttentionModule
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.elementwise import elementwise_parts
+from simulator.kernels.family import Family
 from simulator.kernels.gemm import GemmFamily
 from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.moe_layer import MoeFamily
@@ -54,8 +57,7 @@ def module_kernels(
     constants: Mapping[str, float],
 ) -> Mapping[str, Parts]:
     """All kernels of a module by part, worked out once for all of them."""
-    family = find_family(decisions.family)
-    assert isinstance(family, AttentionModule)
+    family = _family(decisions.family, AttentionModule)
 
     def work_out() -> Mapping[str, Parts]:
         return family.deciding(decisions).kernels(calls_of(call), chip, constants)
@@ -74,9 +76,7 @@ def gemm(demand: Demand, target: Target) -> Priced | None:
         constants = constants_of(demand, target, (product.math,))
         if constants is None:
             return None
-        family = find_family(constants.family)
-        assert isinstance(family, GemmFamily)
-        kernel = family.kernel
+        kernel = _family(constants.family, GemmFamily).kernel
         if target.chip.matrix_flops_per_s(kernel.format.matrix_dtype) is None:
             return None
         parts = gemm_parts(
@@ -118,8 +118,7 @@ def moe(demand: Demand, target: Target) -> Priced | None:
         "moe_ep_size": call.experts // call.held,
         "distribution": "uniform",
     }
-    family = find_family(constants.family)
-    assert isinstance(family, MoeFamily)
+    family = _family(constants.family, MoeFamily)
     if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
         return None
     calls = {name: np.array([value]) for name, value in columns.items()}
@@ -154,6 +153,17 @@ def elementwise(demand: Demand, target: Target) -> Priced | None:
         return None
     moved = np.array([float(demand.moved_bytes)])
     return constants.priced(elementwise_parts(moved, target.chip, constants.values["move"]))
+
+
+F = TypeVar("F", bound=Family)
+
+
+def _family(name: str, kind: type[F]) -> F:
+    """Family of the kind that a program needs."""
+    family = find_family(name)
+    if not isinstance(family, kind):
+        raise InputError(f"kernel family {name!r} cannot price this kernel: not a {kind.__name__}")
+    return family
 
 
 Program = Callable[[Demand, Target], Priced | None]

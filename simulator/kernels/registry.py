@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.basis.errors import InputError, unknown_name
 from simulator.kernels import (
     attention_module_sglang,
     attention_module_trtllm,
@@ -44,5 +45,7 @@ check_families(FAMILIES)
 
 
 def find_family(name: str) -> Family:
-    """Family by name."""
+    """Family by name; an unknown one is an InputError that lists the known."""
+    if name not in FAMILIES:
+        raise InputError(unknown_name("kernel family", name, tuple(FAMILIES)))
     return FAMILIES[name]

@@ -8,6 +8,7 @@ import pytest
 
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
+from simulator.basis.errors import InputError
 from simulator.cost.engine_price import engine_price
 from simulator.cost.price import Target
 from simulator.cost.programs import PROGRAMS
@@ -18,6 +19,7 @@ from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.interval import interval_of
 from simulator.lower.calls import CollectiveCall, ExpertsCall
 from simulator.lower.kernel import Demand, Operand, Product, ProgramCall, Shape
+from simulator.lower.kernel_section import FamilyRule
 from simulator.lower.profile import find_profile
 from tests.reports.factory import make_kernel
 
@@ -169,3 +171,19 @@ def test_interval_of_a_step() -> None:
     hidden = make_kernel("c", 0, 50, stream=1, low_ps=1, high_ps=5000)
     assert step_interval([first, hidden], 100) == (90, 110)
     assert step_interval([], 7) == (7, 7)
+
+
+def test_a_family_of_another_kind_or_none_is_refused() -> None:
+    own = target()
+    for family, message in (
+        ("gemm_bf16", "not a MoeFamily"),
+        ("moe_triton", "unknown kernel family"),
+    ):
+        rule = FamilyRule(family=family)
+        kernels = tuple(
+            kernel.model_copy(update={"families": (rule,)}) if kernel.name == "experts" else kernel
+            for kernel in own.profile.kernels
+        )
+        profile = own.profile.model_copy(update={"kernels": kernels})
+        with pytest.raises(InputError, match=message):
+            engine_price(experts(), Target(own.chip, own.node, profile))

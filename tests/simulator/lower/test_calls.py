@@ -10,7 +10,7 @@ from simulator.basis.errors import FileFormatError, UnsupportedError
 from simulator.lower.calls import AttentionCall, ExpertsCall, uniform
 from simulator.lower.kernel_section import FusedKernel, find_section, list_sections
 from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
+from simulator.lower.profile import find_profile, list_profiles
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.layout_check import reduced_config
@@ -18,6 +18,7 @@ from workloads.parallel import ParallelLayout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
+from workloads.work import Work
 
 requests = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 10**6)), min_size=1, max_size=9)
 
@@ -118,3 +119,28 @@ def test_faults_of_a_section_have_file_and_line(tmp_path) -> None:  # type: igno
     own.write_text(text.replace("before: core", "before: cores"))
     with pytest.raises(FileFormatError, match="'cores', which is none"):
         find_section(own)
+
+
+@pytest.mark.parametrize("engine", list_profiles())
+@pytest.mark.parametrize(
+    "layout", [ParallelLayout(8), ParallelLayout(1, 2, 2), ParallelLayout(2, 2, 1)], ids=str
+)
+@pytest.mark.parametrize(
+    "step", [StepShape.uniform(8, 1, 8191), StepShape(((1, 4095), (700, 40), (3, 0), (9, 1)))]
+)
+def test_every_node_is_in_one_kernel_of_every_engine(
+    engine: str, layout: ParallelLayout, step: StepShape
+) -> None:
+    config = reduced_config(find_model("v4-flash"))
+    graph = shard(build_graph(config, step.split(layout.data), mtp=True), layout, step.tokens)
+    kernels = lower(graph, find_profile(engine), RunStats())
+    placed = [path for kernel in kernels for path in kernel.nodes]
+    working = [n.path for n in graph.nodes if graph.work(n, RunStats()) != Work()]
+    left_out = set(working) - set(placed)
+    assert len(placed) == len(set(placed))
+    assert set(placed) <= set(working)
+    assert all("/attn/indexer/" in path for path in left_out)
+    assert not left_out or engine.startswith(("vllm", "trtllm"))
+    for kernel in kernels:
+        own = [k for k in kernels if k.scope == kernel.scope]
+        assert all(before < own.index(kernel) for before in kernel.after)
