@@ -57,7 +57,7 @@ def module_kernels(
     constants: Mapping[str, float],
 ) -> Mapping[str, Parts]:
     """All kernels of a module by part, worked out once for all of them."""
-    family = _family(decisions.family, AttentionModule)
+    family = _family(decisions.family, AttentionModule)  # type: ignore[type-abstract]
 
     def work_out() -> Mapping[str, Parts]:
         return family.deciding(decisions).kernels(calls_of(call), chip, constants)
@@ -118,7 +118,7 @@ def moe(demand: Demand, target: Target) -> Priced | None:
         "moe_ep_size": call.experts // call.held,
         "distribution": "uniform",
     }
-    family = _family(constants.family, MoeFamily)
+    family = _family(constants.family, MoeFamily)  # type: ignore[type-abstract]
     if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
         return None
     calls = {name: np.array([value]) for name, value in columns.items()}
