@@ -84,9 +84,7 @@ def _forms(programs: Iterable[str]) -> list[object]:
         ),
         "mhc_pre": (hyper_connection.warm_streams,),
         "elementwise": (elementwise.elementwise_parts,),
-        "all_reduce": links,
-        "gather_scatter": links,
-        "exchange": links,
+        **dict.fromkeys(("all_reduce", "gather_scatter", "exchange"), links),
     }
     return [thing for name in programs for thing in (PROGRAMS[name], *used.get(name, ()))]
 
