@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from reports.breakdown import StepBreakdown
 from reports.page import write_page
@@ -40,16 +41,27 @@ def write_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make directory {directory}: {error.strerror}") from error
-    files: dict[str, Path] = {}
     names = [_file_name(title) for title, _ in steps]
     assert len(set(names)) == len(names), f"titles of steps give equal file names: {names}"
-    for name, (title, result) in zip(names, steps, strict=True):
-        files |= _write_step(folder, name, title, result)
-    files["Timeline"] = folder / TIMELINE_NAME
-    write_timeline(steps, files["Timeline"])
-    page = folder / PAGE_NAME  # last: whoever finds the page finds what it links to
-    write_page(page, steps, proof=proof, files=files, command=command)
-    return ReportFiles(page=page, linked=files)
+    # Written apart and then moved, so that the folder never holds half of a report.
+    with TemporaryDirectory(prefix=".report-", dir=folder) as apart:
+        files: dict[str, Path] = {}
+        for name, (title, result) in zip(names, steps, strict=True):
+            files |= _write_step(Path(apart), name, title, result)
+        files["Timeline"] = Path(apart) / TIMELINE_NAME
+        write_timeline(steps, files["Timeline"])
+        page = Path(apart) / PAGE_NAME
+        write_page(page, steps, proof=proof, files=files, command=command)
+        moved = {label: _move(path, folder) for label, path in files.items()}
+        return ReportFiles(page=_move(page, folder), linked=moved)
+
+
+def _move(path: Path, folder: Path) -> Path:
+    target = folder / path.name
+    try:
+        return path.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}") from error
 
 
 def _write_step(folder: Path, name: str, title: str, result: StepResult) -> dict[str, Path]:

@@ -25,11 +25,12 @@ def atomic_file(path: Path | str) -> Iterator[BinaryIO]:
             with target.open("wb") as file:
                 yield file
             return
-        target = target.resolve()  # a link keeps pointing at its file
+        target = _followed(target)
         with _beside(target) as file:
             yield file
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    except (OSError, UnicodeEncodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path!s}: {reason}") from error
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:
@@ -50,6 +51,14 @@ def _is_special(target: Path) -> bool:
     if str(target.absolute().parent) in ("/dev", "/dev/fd", "/proc/self/fd"):
         return True
     return target.exists() and not stat.S_ISREG(target.stat().st_mode)
+
+
+def _followed(target: Path) -> Path:
+    """The file that a link points at, which is what is replaced."""
+    try:
+        return target.resolve()
+    except RuntimeError as error:  # what Python 3.11 says of a link that leads to itself
+        raise OSError(40, str(error)) from error
 
 
 @contextmanager

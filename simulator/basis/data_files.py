@@ -29,8 +29,14 @@ def find_data_file(what: str, name_or_path: str | Path, folder: Path) -> Path:
     """
     if is_path(name_or_path):
         path = Path(name_or_path)
-        if not path.is_file():
-            raise InputError(f"{path}: no such {what} file")
+        try:
+            found = path.is_file()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{what} file {str(path)!r} cannot be opened: {reason}") from None
+        if not found:
+            reason = "it is no regular file" if path.exists() else f"no such {what} file"
+            raise InputError(f"{path}: {reason}")
         return path
     name = str(name_or_path)
     path = folder / f"{name.lower()}.yaml"

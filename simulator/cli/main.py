@@ -5,15 +5,18 @@ Exit codes: 0 done; 1 a check failed; 2 bad input; 130 interrupted.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
 from simulator.basis.errors import V4SimError
 from simulator.cli import bandwidth, calibrate, chips, claims, demo, models, step, validate, verify
+
+INTERRUPTED = "interrupted; nothing partial was written"
 
 app = typer.Typer(
     name="v4sim",
@@ -48,22 +51,57 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows `?`
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _silence(sys.stdout)  # the reader of our output has gone, as `head` does
+        return 0
+    except OSError as error:
+        _silence(sys.stdout)
+        where = f"{error.filename}: " if error.filename else "output: "
+        return _fail(f"{where}{error.strerror or error}")
+
+
+def _run(given: list[str]) -> int:
+    """One command; what it cannot do is a sentence on standard error."""
     try:
         code = app(args=given or ["--help"], prog_name="v4sim", standalone_mode=False)
+        if code == 130:  # the parser's own way of ending an interrupted command
+            return _fail(INTERRUPTED, 130)
+        return code if isinstance(code, int) else 0
     except V4SimError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has gone, as `head` does; nothing is left to say.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        return 0
+        return _fail(error.message, error.exit_code)
     except (KeyboardInterrupt, EOFError):
-        print("error: interrupted; nothing partial was written", file=sys.stderr)
-        return 130
+        return _fail(INTERRUPTED, 130)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+        return _fail(INTERRUPTED, 130) if code == 130 else code
+    except RecursionError:
+        return _fail("an input file is nested too deeply to be read; flatten it")
+    except MemoryError:
+        return _fail("this needs more memory than the machine has; ask for less at once")
+    except (ArithmeticError, UnicodeError) as error:
+        return _fail(f"a number or a name in the input cannot be worked with: {error}")
+    except OSError:
+        raise
     except Exception as error:
         return _usage_error(error)
-    return code if isinstance(code, int) else 0
+
+
+def _fail(sentence: str, exit_code: int = 2) -> int:
+    line = " ".join("".join(c if c.isprintable() else " " for c in sentence).split())
+    print(f"error: {line}", file=sys.stderr)
+    return exit_code
+
+
+def _silence(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage_error(error: Exception) -> int:
@@ -71,8 +109,7 @@ def _usage_error(error: Exception) -> int:
     message = getattr(error, "format_message", None)
     if message is None:
         if type(error).__name__ == "Abort":
-            print("error: interrupted; nothing partial was written", file=sys.stderr)
-            return 130
+            return _fail(INTERRUPTED, 130)
         raise error
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "v4sim"
@@ -83,7 +120,7 @@ def _usage_error(error: Exception) -> int:
     elif text.startswith("No such command") and "Did you mean" not in text:
         text += f"; known are {', '.join(commands)}"
     if text:
-        print(f"error: {text}; see '{path} --help'", file=sys.stderr)
+        return _fail(f"{text}; see '{path} --help'", int(getattr(error, "exit_code", 2)))
     return int(getattr(error, "exit_code", 2))
 
 

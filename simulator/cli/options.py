@@ -10,15 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.basis.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from reports.bundle import ReportFiles
     from simulator.cost.result import ProofLine, StepResult
 
+
+def _in_a_folder(path: Path | None) -> Path | None:
+    """Refuse a file in a folder that does not exist, before any work is done."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    return path
+
+
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write the result as JSON (units in names)."),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Also write the result as JSON (units in names).",
+        callback=_in_a_folder,
+    ),
 ]
 
 
@@ -31,7 +46,8 @@ def console(stderr: bool = False) -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return PipeConsole(stderr=stderr, highlight=False)
+    # Names of files may hold square brackets, which are no markup.
+    return PipeConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def error_console() -> Console:

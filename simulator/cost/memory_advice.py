@@ -86,7 +86,11 @@ class _Search:
         if weights + state > self.capacity_bytes:
             return False
         # Layers of one kind hold the same values, so one of each has the same peak.
-        graph = build_graph(reduced_config(self.config), local, self.precision)
+        # Token ids stay alive up to the last hash layer: all of them here, so as to err high.
+        layers = reduced_config(self.config)
+        hashed = layers.num_hidden_layers if self.config.num_hash_layers else 0
+        layers = layers.model_copy(update={"num_hash_layers": hashed})
+        graph = build_graph(layers, local, self.precision)
         used = weights + state + workspace_bytes(shard(graph, layout, step.tokens))
         return used <= self.capacity_bytes
 

@@ -12,12 +12,11 @@ what a `GoldenFile` holds fits together.
 from __future__ import annotations
 
 import re
-import zlib
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -29,9 +28,6 @@ Shape = tuple[int, ...]
 
 TOP_KEYS = ("config", "input_ids", "logits", "logits_chunked")
 ACTIVATION_NAMES = ("attn_in", "attn_out", "moe_out", "streams_out")
-
-READ_ERRORS = (ValueError, OSError, EOFError, MemoryError, RuntimeError, BadZipFile, zlib.error)
-"""What numpy raises for a file that is cut off, corrupt, pickled or something else altogether."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,24 +269,29 @@ class _Content:
         if not self.path.is_file():
             raise InputError(f"{self.path}: no such file; needs a golden .npz file")
         key, arrays = "file", {}
+        if not zipfile.is_zipfile(self.path):
+            self._fail(key, "not an .npz archive of arrays")
         try:
-            archive = np.load(self.path, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                self._fail(key, "needs an .npz archive, has a single array")
-            with archive:
+            with np.load(self.path, allow_pickle=False) as archive:
+                for key in archive.files:
+                    self._check_known(key)
                 for key in archive.files:
                     arrays[key] = archive[key]
-        except READ_ERRORS as broken:
+        except InputError:
+            raise
+        except Exception as broken:  # numpy's readers raise whatever a damaged header leads to
             needs = "not an .npz archive" if key == "file" else "not a readable array"
             self._fail(
                 key, f"{needs} ({str(broken).splitlines()[0] if str(broken) else 'cut off'})"
             )
         for key, array in arrays.items():
-            if key not in TOP_KEYS and not key.startswith(("act/", "w/")):
-                self._fail(key, f"unknown key; known are {', '.join(TOP_KEYS)}, act/... and w/...")
             if not isinstance(array, np.ndarray):
                 self._fail(key, "not a readable array (no .npy header)")
         return arrays
+
+    def _check_known(self, key: str) -> None:
+        if key not in TOP_KEYS and not key.startswith(("act/", "w/")):
+            self._fail(key, f"unknown key; known are {', '.join(TOP_KEYS)}, act/... and w/...")
 
     def _fail(self, what: str, problem: str) -> NoReturn:
         raise FileFormatError(f"{self.path}: {what}: {problem}")

@@ -48,6 +48,17 @@ class MatrixTiles(StrictModel):
     largest_split: Positive
     cluster: Positive
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        smallest = min(self.rows) * min(self.columns)
+        if self.largest_area < smallest:
+            raise KeyFaultError(
+                ("largest_area",),
+                f"largest_area is {self.largest_area}, expected at least the {smallest} of the "
+                "smallest tile",
+            )
+        return self
+
 
 class AttentionTiles(StrictModel):
     """Blocks of attention and of index scores: `heads` of a query, `keys` a step of the loop.

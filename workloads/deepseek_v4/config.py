@@ -23,8 +23,10 @@ from simulator.basis.yaml_loader import (
 )
 from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
 
-Positive = Annotated[int, Field(gt=0)]
-AtLeastZero = Annotated[int, Field(ge=0)]
+# Far beyond any model, and small enough that products of a few of them stay exact.
+LARGEST = 2**31
+Positive = Annotated[int, Field(gt=0, le=LARGEST)]
+AtLeastZero = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveNumber = Annotated[float, Field(gt=0)]
 LayerKind = Literal["swa", "csa", "hca"]
 
@@ -99,12 +101,12 @@ class ModelConfig(StrictModel):
     swiglu_limit: PositiveNumber
     hidden_act: Literal["silu"] = "silu"
     hc_mult: Positive
-    hc_sinkhorn_iters: Positive
+    hc_sinkhorn_iters: Annotated[int, Field(gt=0, le=1000)]
     hc_eps: PositiveNumber
     rms_norm_eps: PositiveNumber
     max_position_embeddings: Positive
-    rope_theta: PositiveNumber
-    compress_rope_theta: PositiveNumber
+    rope_theta: Annotated[float, Field(gt=1)]
+    compress_rope_theta: Annotated[float, Field(gt=1)]
     rope_scaling: RopeScaling | None = None
     attention_bias: Literal[False] = False
     tie_word_embeddings: Literal[False] = False
@@ -121,6 +123,13 @@ class ModelConfig(StrictModel):
                 f"num_experts_per_tok is {self.num_experts_per_tok}, expected at most the "
                 f"{self.n_routed_experts} of n_routed_experts",
             )
+        for name in ("sliding_window", "index_topk"):
+            if getattr(self, name) > self.max_position_embeddings:
+                raise KeyFaultError(
+                    (name,),
+                    f"{name} is {getattr(self, name)}, expected at most the "
+                    f"{self.max_position_embeddings} of max_position_embeddings",
+                )
         if self.num_hash_layers > self.num_hidden_layers:
             raise KeyFaultError(
                 ("num_hash_layers",),

@@ -1,6 +1,8 @@
 """Every command: what it prints, what it writes, and one sentence for every bad input."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -312,3 +314,67 @@ def test_unknown_engine_lists_the_known_ones(capsys):
     error = refused(capsys, *STEP, "--engine", "tensorrt")
     for name in ("ideal", "sglang-0.5", "vllm-0.22", "vllm-0.33", "trtllm-1.3", "ascend"):
         assert name in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--batch", "1000000000000"], "at most 1,048,576 can be costed"),
+        (["--count", "1000000000000", "--ep", "7"], "at most 16,384 can be costed"),
+        (["--chip", "x" * 400 + ".yaml"], "cannot be opened"),
+        (["--expert-dtype", ""], "unknown expert dtype ''"),
+        (["--json", "nowhere/step.json"], "there is no folder nowhere"),
+    ],
+)
+def test_wild_input_is_one_sentence(capsys, arguments, words):
+    assert words in refused(capsys, *STEP, *arguments)
+
+
+def test_names_with_square_brackets_are_printed_as_they_are(capsys, tmp_path):
+    out = tmp_path / "a[red]x[/b]"
+    code, text, _ = run(capsys, "step", "--model", "tiny", "--chip", "h200", "--out", out)
+    assert code == 0
+    assert str(out / "report.html") in text
+
+
+def test_advice_for_a_long_prefill_fits(capsys):
+    asked = ["--batch", "3", "--phase", "prefill"]
+    sentence = refused(capsys, *STEP, *asked, "--context", "1048576")
+    (advised,) = re.findall(r"or ([\d,]+) tokens for this batch", sentence)
+    assert run(capsys, *STEP, *asked, "--context", advised.replace(",", ""))[0] == 0
+
+
+def test_a_report_is_whole_or_absent(tmp_path, monkeypatch, capsys):
+    def broken(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reports.bundle.write_page", broken)
+    out = tmp_path / "out"
+    code, _, err = run(capsys, *STEP, "--out", out)
+    assert code == 130
+    assert "interrupted; nothing partial was written" in err
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_terminals_of_any_encoding(encoding):
+    done = subprocess.run(
+        [sys.executable, "-m", "simulator.cli.main", "chips", "list"],
+        capture_output=True,
+        env=dict(os.environ, PYTHONIOENCODING=encoding),
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_is_one_sentence():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "simulator.cli.main", "chips", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: output: No space left on device"

@@ -106,7 +106,7 @@ def test_not_an_npz(content: bytes, tmp_path: Path) -> None:
 def test_single_array(tmp_path: Path) -> None:
     path = tmp_path / "one.npy"
     np.save(path, np.zeros(3))
-    with pytest.raises(FileFormatError, match=r"needs an \.npz archive, has a single array"):
+    with pytest.raises(FileFormatError, match=r"not an \.npz archive of arrays"):
         GoldenFile.load(path)
 
 
