@@ -16,7 +16,7 @@ from simulator.basis.atomic import write_text
 
 # Powers of two, and entries of caches: index keys of 68 and 132 bytes, key-value of 584 and 656.
 RUNS = (32, 64, 68, 128, 132, 256, 512, 576, 584, 640, 656, 1024, 2048, 4096)
-WRITE_FRACTIONS = (0.0, 0.1, 0.25, 0.5, 1.0)
+WRITE_FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 _STREAMS = 132
 
 

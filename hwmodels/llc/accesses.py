@@ -92,23 +92,25 @@ def stated_picks(visible: int, count: int, queries: int, overlap: float, seed: i
 
 def matrix_accesses(
     rows: int, columns: int, depth_bytes: int, tile_rows: int, tile_columns: int, step_bytes: int,
-    cores: int = 1,
+    cores: int = 1, band: int = 16,
 ) -> AccessList:  # fmt: skip
     """Operands of a matrix product that tiles fetch: activations [rows], then weights [columns].
 
-    Tiles run in waves of `cores`, row tiles fastest, and step through the depth together.
+    Tiles run in waves of `cores` through bands of so many row tiles, and step through the depth
+    together. A step of a tile is one run.
     """
     row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // tile_columns)
-    tiles = np.arange(row_tiles * column_tiles)
+    row, column = np.meshgrid(np.arange(row_tiles), np.arange(column_tiles), indexing="ij")
+    order = np.lexsort((row.ravel(), column.ravel(), row.ravel() // band))
+    tile_row, tile_column = row.ravel()[order], column.ravel()[order]
     steps = -(-depth_bytes // step_bytes)
     weights_at = row_tiles * tile_rows * depth_bytes
     lists = []
-    for first in range(0, len(tiles), cores):
-        wave = tiles[first : first + cores]
-        step = np.arange(steps)[:, None] * step_bytes
-        # Stored tile by tile: a step of a tile is one run.
-        activation = (wave % row_tiles) * tile_rows * depth_bytes + step * tile_rows
-        weight = weights_at + (wave // row_tiles) * tile_columns * depth_bytes + step * tile_columns
+    step = np.arange(steps)[:, None] * step_bytes
+    for first in range(0, len(order), cores):
+        wave = slice(first, first + cores)
+        activation = tile_row[wave] * tile_rows * depth_bytes + step * tile_rows
+        weight = tile_column[wave] * tile_columns * depth_bytes + step * tile_columns + weights_at
         starts = np.stack([activation, weight], axis=2).reshape(-1)
         sizes = np.tile([tile_rows * step_bytes, tile_columns * step_bytes], len(starts) // 2)
         lists.append(access_list(starts, sizes))

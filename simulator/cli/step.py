@@ -27,7 +27,7 @@ def step(
     ] = None,
     dp: Annotated[int, typer.Option(help="Attention-data-parallel degree.")] = 1,
     ep: Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")] = 1,
-    fidelity: Annotated[str, typer.Option(help="roofline or tile.")] = "tile",
+    fidelity: Annotated[str, typer.Option(help="roofline, tile or cycle.")] = "tile",
     engine: Annotated[
         str,
         typer.Option(

@@ -13,7 +13,10 @@ from workloads.deepseek_v4.precision import Precision
 from workloads.parallel import ParallelLayout
 
 PHASES = ("decode", "prefill")
-FIDELITIES = ("roofline", "tile")
+# Beyond these a question is a slip of the hand; a step lists every request and chip.
+MOST_REQUESTS = 2**20
+MOST_CHIPS = 2**14
+FIDELITIES = ("roofline", "tile", "cycle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +49,14 @@ def ask(
 ) -> AskedStep:
     """Check and complete a question; every fault is one `InputError` sentence."""
     config, spec = find_model(model), find_chip(chip)
-    node = find_node(chip, _at_least_one("count", count))
+    node = find_node(chip, _limited("count", count, MOST_CHIPS))
     if phase not in PHASES:
         raise InputError(unknown_name("phase", phase, PHASES))
     if fidelity not in FIDELITIES:
         raise InputError(unknown_name("fidelity", fidelity, FIDELITIES))
-    _at_least_one("batch", batch)
+    _limited("batch", batch, MOST_REQUESTS)
     new = _new_tokens(phase, _checked_context(config, context), new_tokens)
-    expert = expert_dtype or default_expert_dtype(config, spec)
+    expert = default_expert_dtype(config, spec) if expert_dtype is None else expert_dtype
     Precision(expert=expert, index=index_dtype, kv=kv_dtype)
     question = StepQuestion(
         model=config.name,
@@ -83,6 +86,16 @@ def default_expert_dtype(config: ModelConfig, chip: ChipSpec) -> str:
 def _at_least_one(what: str, value: int) -> int:
     if value < 1:
         raise InputError(f"{what} must be at least 1, but {value} was given ({1 - value} too few)")
+    return value
+
+
+def _limited(what: str, value: int, most: int) -> int:
+    _at_least_one(what, value)
+    if value > most:
+        raise InputError(
+            f"{what} is {value:,}, but at most {most:,} can be costed in one step "
+            f"({value - most:,} too many)"
+        )
     return value
 
 

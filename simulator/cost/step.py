@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hwmodels.bandwidth.curve import rate_curve
+from hwmodels.bandwidth.efficiency import memory_efficiency, mix_efficiency
+from hwmodels.bandwidth.reuse import matrix_again_bytes
+from hwmodels.bandwidth.window import missed_runs, window_runs
 from hwmodels.chip import ChipSpec
 from hwmodels.doubts import contradictions, guessed_facts
+from hwmodels.dram.chip_memory import ChipController, chip_memory
+from hwmodels.llc.spec import chip_cache
 from hwmodels.node import NodeSpec
 from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
+from simulator.cost.cycle import cycle_price, simulated_rate
 from simulator.cost.engine_assumptions import always_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
+from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.math_rate import math_rate
 from simulator.cost.memory import check_memory
 from simulator.cost.memory_advice import step_of
+from simulator.cost.memory_mix import memory_mix
+from simulator.cost.memory_rate import table_rate
 from simulator.cost.memory_use import memory_use, workspace_bytes
 from simulator.cost.price import Price, PriceRule, Target
 from simulator.cost.records import records_of, step_interval
 from simulator.cost.result import ChipPeaks, StepQuestion, StepResult
 from simulator.cost.roofline import roofline_price
-from simulator.cost.tile import tile_price
+from simulator.cost.tile import price_by_tiles
 from simulator.cost.tile_plan import tile_plans
 from simulator.cost.timeline import Progress, timeline
 from simulator.cost.traffic import traffic
+from simulator.lower.cache_runs import append_runs, read_runs
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
@@ -38,11 +49,29 @@ from workloads.layout_check import check_layout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 
-FIDELITIES: dict[str, PriceRule] = {"roofline": roofline_price, "tile": engine_price}
+FIDELITIES: dict[str, PriceRule] = {
+    "roofline": roofline_price,
+    "tile": engine_price,
+    "cycle": cycle_price,
+}
 _ALWAYS = (RunStats, DemandBuilder, traffic, math_rate, SharedPipes, timeline)
+_OF_TILES = (price_by_tiles, tile_plans, memory_mix, read_runs, append_runs)
 _OF_FIDELITY: dict[str, tuple[object, ...]] = {
     "roofline": (roofline_price,),
-    "tile": (tile_price, tile_plans),
+    "tile": (*_OF_TILES, table_rate, memory_efficiency, mix_efficiency),
+    "cycle": (
+        *_OF_TILES,
+        cycle_price,
+        simulated_rate,
+        rate_curve,
+        window_runs,
+        missed_runs,
+        chip_memory,
+        ChipController,
+        chip_cache,
+        fetch_factor,
+        matrix_again_bytes,
+    ),
 }
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
+from simulator.cost.memory_rate import MemoryRate, MemoryRule, table_rate
 from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile_plan import TilePlan, Values, tile_plans
@@ -20,19 +22,19 @@ from simulator.cost.traffic import Traffic
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from simulator.lower.kernel import Demand
 
-# measured: elementwise stream fraction of peak 0.909 H200, 0.890 B200
-# (aiconfigurator-core 0.12.0 tables)
-STREAM_FRACTION = 0.90
 _UNITS = ("matrix", "vector", "special", "link")
 
 
 def tile_price(demand: Demand, target: Target) -> Price:
+    """Price by tiles, with memory as the table of its efficiency by pattern has it."""
+    return price_by_tiles(demand, target, table_rate, "tile")
+
+
+def price_by_tiles(demand: Demand, target: Target, memory: MemoryRule, priced_by: str) -> Price:
     """Launch gap + memory latency + a pipeline of loads and units, for the best way to cut.
 
     Assumes: blocks of a kernel are equal and start wave by wave; the last wave may be partly empty.
     Assumes: the engine picks the fastest of its tile sizes and splits for every kernel.
-    Assumes: device memory delivers 90 % of its peak to long streams (elementwise streams measured
-        on H200 0.909, on B200 0.890).
     Assumes: a core keeps at most half its software-managed memory in flight, and has its even
         share of the last-level cache's bandwidth.
     Assumes: elementwise operations do not fuse into multiply-adds: half the vector peak.
@@ -40,17 +42,21 @@ def tile_price(demand: Demand, target: Target) -> Price:
     """
     floor = roofline_price(demand, target)
     plans = tile_plans(demand, target.profile)
-    return _price(demand, plans.chosen(_fastest(demand, plans, target, floor)), target, floor)
+    rate = memory(demand, floor.traffic, target.chip)
+    best = plans.chosen(_fastest(demand, plans, target, floor, rate))
+    return replace(_price(demand, best, target, floor, rate), priced_by=priced_by)
 
 
-def _fastest(demand: Demand, plans: TilePlan, target: Target, floor: Price) -> int:
+def _fastest(
+    demand: Demand, plans: TilePlan, target: Target, floor: Price, rate: MemoryRate
+) -> int:
     """Which plan takes the least time; all are compared at once."""
     if np.ndim(plans.units) == 0:
         return 0
     waves = np.ceil(plans.units / target.chip.core_count)
     idle = waves * target.chip.core_count / plans.units
     units = _unit_seconds(demand, plans, target, idle).items()
-    loads = _load_seconds(floor.traffic, plans, target).items()
+    loads = _load_seconds(floor.traffic, plans, target, rate).items()
     work = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in units])
     load = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in loads])
     chunks = waves * plans.steps
@@ -65,7 +71,7 @@ def _longest(stages: Sequence[Values]) -> Values:
     return longest
 
 
-def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price) -> Price:
+def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: MemoryRate) -> Price:
     chip = target.chip
     waves = math.ceil(plan.units / chip.core_count)
     idle = waves * chip.core_count / plan.units
@@ -73,7 +79,7 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price) -> Pric
     units = {unit: max(to_ps(float(seconds[unit])), floor.busy_ps[unit]) for unit in _UNITS}
     loads = {
         name: max(to_ps(float(load)), floor.busy_ps[name])
-        for name, load in _load_seconds(floor.traffic, plan, target).items()
+        for name, load in _load_seconds(floor.traffic, plan, target, rate).items()
     }
     far = floor.traffic.dram_bytes > 0
     latency = to_ps(chip.dram_latency_s if far else chip.llc_latency_s)
@@ -144,13 +150,14 @@ def _unit_seconds(
     return seconds
 
 
-def _load_seconds(moved: Traffic, plan: TilePlan, target: Target) -> dict[str, Values]:
+def _load_seconds(
+    moved: Traffic, plan: TilePlan, target: Target, rate: MemoryRate
+) -> dict[str, Values]:
     """Time of device memory and of last-level cache, with only as many cores as have a block."""
     chip = target.chip
     cores = np.minimum(plan.units, chip.core_count)
     in_flight = cores * chip.smem_bytes_per_core / 2
-    peak = STREAM_FRACTION * chip.hbm_bandwidth_bytes_per_s
-    dram = np.minimum(peak, in_flight / chip.dram_latency_s)
+    dram = rate(in_flight) if moved.dram_bytes else np.inf
     llc = chip.llc_bandwidth_bytes_per_s * cores / chip.core_count
     return {
         "memory": moved.dram_bytes / dram,

@@ -131,7 +131,7 @@ def _matrix(
     column_tiles = np.maximum(1.0, np.ceil(product.columns / columns))
     steps = np.maximum(1.0, np.ceil(product.depth / depth / split))
     tiles = product.count * row_tiles * column_tiles
-    activation, weight = _VALUE_BYTES.get(product.math, (2.0, 2.0))
+    activation, weight = value_bytes(product.math)
     weights = (np.ceil(row_tiles / cluster) - 1) * product.columns * weight
     activations = (np.ceil(column_tiles / cluster) - 1) * product.rows * activation
     fetched_again = product.count * product.depth * (weights + activations)
@@ -179,3 +179,8 @@ def _joined(plans: list[TilePlan]) -> TilePlan:
         tuple(uses for plan in plans for uses in plan.weight_uses),
         sum(plan.extra_llc_bytes for plan in plans),
     )
+
+
+def value_bytes(math_class: str) -> tuple[float, float]:
+    """Bytes of an activation and of a weight on their way from the last-level cache to a core."""
+    return _VALUE_BYTES.get(math_class, (2.0, 2.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from simulator.lower.cache_runs import CacheRuns, append_runs, joined_runs, read_runs
 from simulator.lower.calls import AttentionCall, call_of
 from simulator.lower.kernel import Demand, ProgramCall
 from simulator.lower.products import products_of
@@ -54,6 +55,7 @@ class DemandBuilder:
                 for node, work in members
                 for append in work.appends
             ),
+            cache_runs=self._cache_runs(members),
             link_bytes=sum(work.link_bytes for _, work in members),
             link_phases=sum(work.link_phases for _, work in members),
             link_ranks=ranks,
@@ -72,6 +74,14 @@ class DemandBuilder:
         sent = sum(work.link_bytes for _, work in members)
         call = attention if kernel.part else call_of(kernel, nodes, self.graph, sent)
         return ProgramCall(kernel=kernel.name, program=kernel.program, part=kernel.part, call=call)
+
+    def _cache_runs(self, members: Sequence[tuple[Node, Work]]) -> tuple[CacheRuns, ...]:
+        runs = []
+        for node, work in members:
+            regions = [self.graph.regions[name] for name in node.regions]
+            runs += [read_runs(regions[r.region], r, self._touches(r)) for r in work.reads]
+            runs += [append_runs(regions[a.region], a.entries) for a in work.appends]
+        return joined_runs(runs)
 
     def _entry_bytes(self, node: Node, region: int) -> int:
         return self.graph.regions[node.regions[region]].format.nbytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from simulator.lower.cache_runs import CacheRuns
 from simulator.lower.calls import Call
 
 
@@ -68,8 +69,9 @@ class Demand:
     """What a kernel asks of a machine; hashable.
 
     Without `priced_as` the tile model prices it. `cache_read_bytes` counts distinct entries,
-    `cache_touch_bytes` every fetch by a block of queries. A collective joins `link_ranks` ranks out
-    of `link_span` consecutive ones.
+    `cache_touch_bytes` every fetch by a block of queries; `cache_runs` divide reads and writes by
+    pattern (none: all in long runs). A collective joins `link_ranks` ranks out of `link_span`
+    consecutive ones.
     """
 
     family: str
@@ -83,6 +85,7 @@ class Demand:
     cache_read_bytes: int = 0
     cache_touch_bytes: int = 0
     cache_write_bytes: int = 0
+    cache_runs: tuple[CacheRuns, ...] = ()
     link_bytes: int = 0
     link_phases: int = 0
     link_ranks: int = 1
