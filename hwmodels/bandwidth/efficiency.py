@@ -84,12 +84,17 @@ def mix_efficiency(chip: ChipSpec, mix: Mix) -> float:
     return total / time
 
 
-@cache
+_preset_names: dict[tuple[str, float, str], str] = {}  # hashing a whole chip takes longer
+
+
 def _preset_of(chip: ChipSpec) -> str:
-    try:
-        return preset_name(chip)
-    except UnsupportedError:
-        return nearest_presets(chip)[0]
+    key = (chip.memory.type, chip.memory.pin_rate.value, chip.memory.pin_rate.unit)
+    if key not in _preset_names:
+        try:
+            _preset_names[key] = preset_name(chip)
+        except UnsupportedError:
+            _preset_names[key] = nearest_presets(chip)[0]
+    return _preset_names[key]
 
 
 def _at_writes(table: EfficiencyTable, share: float) -> tuple[int, int, float]:

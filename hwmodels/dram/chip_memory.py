@@ -1,6 +1,13 @@
 """Which DRAM preset stands for a chip's memory, and what lies between its cores and the DRAM.
 
 The presets by memory type and pin rate are one dictionary; a new kind of memory is one line.
+
+Of address hashing there are two levels: a block of consecutive bytes lies on one channel, chosen by
+an XOR of the address; within it bits choose column, bank group, bank and stack, the last three
+XORed with the row. Concurrent streams meet in the queues and in the banks: cores take turns of
+4 KiB, each in a region of its own, so that a channel sees blocks of many rows at once, as many as
+there are cores. What is not modelled: hashes that a chip changes at run time, copies of a line in
+both partitions of a cache, throttling, and ECC but for the fetch of sectors written in part.
 """
 
 from __future__ import annotations
