@@ -298,9 +298,11 @@ def test_files_are_written_although_the_reader_has_gone(tmp_path):
 
 def test_step_of_an_engine_lists_its_kernels(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
+    console.cache_clear()
     path = tmp_path / "step.json"
     engine = ["--engine", "sglang-0.5", "--batch", 64, "--context", 131072]
     code, out, _ = run(capsys, *STEP, *engine, "--kernels", "--json", path)
+    console.cache_clear()
     assert code == 0
     assert "attention/down" in out
     assert "moe_triton_sglang" in out

@@ -28,7 +28,7 @@ from workloads.step_shape import StepShape
 
 # Part of a module that rooflines may add: what is warm in a benchmark and cold in a step. For
 # TensorRT-LLM it is the guessed bandwidth of Blackwell's cache, which its core seems to exceed.
-MOST_RAISED = {"sglang-0.5": 0.003, "vllm-0.33": 0.003, "trtllm-1.3": 0.09}
+MOST_RAISED = {"sglang-0.5": 0.003, "vllm-0.33": 0.003, "trtllm-1.3": 0.04}
 ENGINES = ("sglang-0.5", "vllm-0.33", "trtllm-1.3")
 # Batch, new and past tokens: few and many tokens, short rows, long rows, chunks.
 SHAPES = (
