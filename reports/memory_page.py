@@ -69,8 +69,8 @@ def memory_figures(points: Sequence[SweepPoint]) -> dict[str, dict[str, Any]]:
     for point in points:
         groups.setdefault(point.group, []).append(point)
     share = axis("useful share of the peak", range=[0, 1.02], tickformat=".0%")
-    size = axis("size of a run", type="log", ticksuffix="B", dtick="D2")
-    flight = axis("bytes in flight", type="log", ticksuffix="B")
+    size = _doubling_axis("size of a run", [32 << n for n in range(8)])
+    flight = _doubling_axis("bytes in flight", [1 << n for n in range(16, 25)])
     return {
         "by-size": _lines(groups["granule"], _granule, _useful, size, share),
         "by-load": _lines(groups["outstanding"], _in_flight, _useful, flight, share),
@@ -78,6 +78,19 @@ def memory_figures(points: Sequence[SweepPoint]) -> dict[str, dict[str, Any]]:
         "padding": _padding(groups["padding"]),
         "parts": _parts(groups),
     }
+
+
+def _doubling_axis(title: str, sizes: Sequence[int]) -> dict[str, Any]:
+    """A logarithmic axis of bytes with a tick at each of the sizes."""
+    texts = [
+        f"{size} B"
+        if size < 2**10
+        else f"{size >> 10} KiB"
+        if size < 2**20
+        else f"{size >> 20} MiB"
+        for size in sizes
+    ]
+    return axis(title, type="log", tickvals=list(sizes), ticktext=texts)
 
 
 def _granule(found: Measurement) -> float:
