@@ -153,12 +153,9 @@ def simulate_window(
         steady=outstanding * 2 <= chunks.count,
     )
     asked = int(runs.sizes.sum())
+    inside = round(outstanding * fetched / chunks.count)
+    moved = 32 * (result.commands["read"] + result.commands["write"])
+    share = result.useful_fraction * asked / fetched
     return WindowResult(
-        asked_bytes=asked,
-        fetched_bytes=fetched,
-        moved_bytes=32 * (result.commands["read"] + result.commands["write"]),
-        useful_share=result.useful_fraction * asked / fetched,
-        inside_bytes=round(outstanding * fetched / chunks.count),
-        latency_p50_ns=result.latency_p50_ns,
-        duration_ps=result.duration_ps,
+        asked, fetched, moved, share, inside, result.latency_p50_ns, result.duration_ps
     )

@@ -90,20 +90,35 @@ def ones(mask: int) -> int:
 
 
 @compiled
+def replace_line(
+    tags: np.ndarray, valid: np.ndarray, dirty: np.ndarray, place: int, line: int,
+    geometry: np.ndarray, totals: np.ndarray, trace: np.ndarray,
+) -> None:  # fmt: skip
+    """Write back what the place holds, and give it to a line without a sector yet."""
+    if tags[place] >= 0:
+        totals[EVICTIONS] += 1
+        totals[WRITE_BACKS] += ones(dirty[place])
+        trace_sectors(trace, totals, tags[place] * geometry[0], dirty[place], geometry[1], 1)
+    tags[place], valid[place], dirty[place] = line, 0, 0
+
+
+@compiled
+def written_in_part(low: int, high: int, sector: int) -> int:
+    """Sectors that bytes `low` to `high` of a line cover only in part."""
+    partial = 0
+    if low % sector:
+        partial |= 1 << (low // sector)
+    if high % sector:
+        partial |= 1 << (high // sector)
+    return partial
+
+
+@compiled
 def run_cache(
-    starts: np.ndarray,
-    sizes: np.ndarray,
-    writes: np.ndarray,
-    cores: np.ndarray,
-    tags: np.ndarray,
-    valid: np.ndarray,
-    dirty: np.ndarray,
-    stamps: np.ndarray,
-    geometry: np.ndarray,
-    totals: np.ndarray,
-    hits_of: np.ndarray,
-    trace: np.ndarray,
-) -> None:
+    starts: np.ndarray, sizes: np.ndarray, writes: np.ndarray, cores: np.ndarray,
+    tags: np.ndarray, valid: np.ndarray, dirty: np.ndarray, stamps: np.ndarray,
+    geometry: np.ndarray, totals: np.ndarray, hits_of: np.ndarray, trace: np.ndarray,
+) -> None:  # fmt: skip
     """Serve all accesses; `geometry` is line, sector, ways, sets, partitions, policy."""
     line_bytes, sector, ways, sets = geometry[0], geometry[1], geometry[2], geometry[3]
     partitions, policy = geometry[4], geometry[5]
@@ -124,11 +139,7 @@ def run_cache(
             if place < 0:
                 state = next_random(state)
                 place = victim(tags, stamps, first, ways, policy, state)
-                if tags[place] >= 0:
-                    totals[EVICTIONS] += 1
-                    totals[WRITE_BACKS] += ones(dirty[place])
-                    trace_sectors(trace, totals, tags[place] * line_bytes, dirty[place], sector, 1)
-                tags[place], valid[place], dirty[place] = line, 0, 0
+                replace_line(tags, valid, dirty, place, line, geometry, totals, trace)
                 stamps[place] = clock
             elif policy == LRU:
                 stamps[place] = clock
@@ -139,12 +150,7 @@ def run_cache(
             totals[MISSES] += ones(missing)
             totals[NEAR if cores[access] % partitions == home else FAR] += ones(touched)
             if writes[access]:  # whole sectors are not fetched before they are overwritten
-                partial = 0
-                if low % sector:
-                    partial |= 1 << (low // sector)
-                if high % sector:
-                    partial |= 1 << (high // sector)
-                missing &= partial
+                missing &= written_in_part(low, high, sector)
                 dirty[place] |= touched
             totals[FILLS] += ones(missing)
             trace_sectors(trace, totals, at, missing, sector, 0)
