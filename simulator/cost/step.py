@@ -88,16 +88,13 @@ def cost_step(
     `progress` is called with (layers done, layers in all). Raises `UnsupportedError` for a layout
     or engine that cannot serve the model, `DoesNotFitError` where memory is short.
     """
-    stats = stats or RunStats()
-    precision = Precision(
-        expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
-    )
+    precision = _precision(question)
     _check(question, node)
     check_layout(config, precision, question.layout)
     graph = rank_graph(question, config, precision)
     memory = check_memory(graph, question, config, precision, chip)
     target = Target(chip, node, find_profile(question.engine))
-    kernels = lower(graph, target.profile, stats)
+    kernels = lower(graph, target.profile, stats or RunStats())
     prices = _prices(kernels, target, FIDELITIES[question.fidelity])
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
@@ -118,6 +115,10 @@ def cost_step(
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
     )
+
+
+def _precision(question: StepQuestion) -> Precision:
+    return Precision(expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype)
 
 
 def rank_graph(question: StepQuestion, config: ModelConfig, precision: Precision) -> Graph:
