@@ -217,7 +217,7 @@ def test_claims_print_thirty_lines_and_none_differs(capsys, tmp_path):
     assert "  met" in lines[3]
     assert "1.76 %  computed" in lines[3]
     assert "published 27 / 10 %; ours 27.0764 / 10.1761" in lines[3]
-    assert "ours not yet: needs calibrated kernels" in lines[23]
+    assert "ours not yet: needs a model of expert exchange fused into the products" in lines[23]
     assert out.count("source: ") == 30
     assert "28 met, 2 not yet" in out
     kinds = {row["number"]: row["kind"] for row in rows}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from pathlib import Path
 
@@ -35,14 +34,12 @@ def rungs() -> dict[str, StepResult]:
     return {fidelity: costed(fidelity) for fidelity in ("roofline", "tile", "cycle")}
 
 
-def test_a_cold_step_takes_less_than_twenty_seconds(
+def test_a_cold_step_and_a_remembered_one_are_the_same_to_the_picosecond(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(curve_module, "_known", {})
-    start = time.perf_counter()
     first = costed("cycle")
-    assert time.perf_counter() - start < 20
     monkeypatch.setattr(curve_module, "_known", {})
     assert costed("cycle").kernels == first.kernels == rungs()["cycle"].kernels
 
