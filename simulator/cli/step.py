@@ -3,48 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simulator.cli.options import JsonFile, console, save_json, say_files, write_files
+from simulator.cli.options import (
+    JsonFile,
+    console,
+    error_console,
+    save_json,
+    say_files,
+    write_files,
+)
+
+if TYPE_CHECKING:
+    from simulator.cost.question import AskedStep
+
+Model = Annotated[str, typer.Option(help="Model name, or path to YAML or config.json.")]
+Chip = Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")]
+Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
+Context = Annotated[int, typer.Option(help="Tokens of a request after the step.")]
+Phase = Annotated[str, typer.Option(help="decode or prefill.")]
+NewTokens = Annotated[
+    int | None, typer.Option(help="Prefill: new tokens of a request [default: the context].")
+]
+Count = Annotated[int, typer.Option(help="Chips; count = tp x dp.")]
+Tensor = Annotated[int | None, typer.Option(help="Tensor-parallel degree [default: count/dp].")]
+Data = Annotated[int, typer.Option(help="Attention-data-parallel degree.")]
+Expert = Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")]
+Fidelity = Annotated[str, typer.Option(help="roofline, tile or cycle.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="ideal, sglang-0.5, vllm-0.22, vllm-0.33, trtllm-1.3, ascend, or path to YAML."
+    ),
+]
+IndexDtype = Annotated[str, typer.Option(help="Index keys: fp8, fp4 or bf16.")]
+ExpertDtype = Annotated[
+    str | None,
+    typer.Option(help="Experts: fp4 or fp8 [default: fp4 where the chip multiplies it]."),
+]
+Kernels = Annotated[
+    bool, typer.Option("--kernels", help="Print the kernel list, a line a distinct kernel.")
+]
+OutFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
+]
 
 
 def step(
-    model: Annotated[str, typer.Option(help="Model name, or path to YAML or config.json.")],
-    chip: Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")],
-    batch: Annotated[int, typer.Option(help="Requests in the step, over all chips.")] = 1,
-    context: Annotated[
-        int, typer.Option(help="Tokens of a request after the step.", show_default=True)
-    ] = 8192,
-    phase: Annotated[str, typer.Option(help="decode or prefill.")] = "decode",
-    new_tokens: Annotated[
-        int | None, typer.Option(help="Prefill: new tokens of a request [default: the context].")
-    ] = None,
-    count: Annotated[int, typer.Option(help="Chips; count = tp x dp.")] = 1,
-    tp: Annotated[
-        int | None, typer.Option(help="Tensor-parallel degree [default: count/dp].")
-    ] = None,
-    dp: Annotated[int, typer.Option(help="Attention-data-parallel degree.")] = 1,
-    ep: Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")] = 1,
-    fidelity: Annotated[str, typer.Option(help="roofline, tile or cycle.")] = "tile",
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="ideal, sglang-0.5, vllm-0.22, vllm-0.33, trtllm-1.3, ascend, or path to YAML."
-        ),
-    ] = "ideal",
-    index_dtype: Annotated[str, typer.Option(help="Index keys: fp8, fp4 or bf16.")] = "fp8",
-    expert_dtype: Annotated[
-        str | None,
-        typer.Option(help="Experts: fp4 or fp8 [default: fp4 where the chip multiplies it]."),
-    ] = None,
-    kernels: Annotated[
-        bool, typer.Option("--kernels", help="Print the kernel list, a line a distinct kernel.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
-    ] = None,
+    model: Model,
+    chip: Chip,
+    batch: Batch = 1,
+    context: Context = 8192,
+    phase: Phase = "decode",
+    new_tokens: NewTokens = None,
+    count: Count = 1,
+    tp: Tensor = None,
+    dp: Data = 1,
+    ep: Expert = 1,
+    fidelity: Fidelity = "tile",
+    engine: Engine = "ideal",
+    index_dtype: IndexDtype = "fp8",
+    expert_dtype: ExpertDtype = None,
+    kernels: Kernels = False,
+    out: OutFolder = None,
     json: JsonFile = None,
 ) -> None:
     """Cost one step. --context counts a request's tokens after the step.
@@ -52,9 +75,7 @@ def step(
     Example: v4sim step --model v4-pro --chip b200 --count 8 --phase decode --batch 64
     --context 131072 --out out/pro
     """
-    from reports.terminal import print_step
     from simulator.cost.question import ask
-    from simulator.cost.step import cost_step
 
     asked = ask(
         model=model,
@@ -72,7 +93,16 @@ def step(
         index_dtype=index_dtype,
         expert_dtype=expert_dtype,
     )
-    result = cost_step(asked.question, asked.config, asked.chip, asked.node)
+    _answer(asked, kernels, out, json)
+
+
+def _answer(asked: AskedStep, kernels: bool, out: Path | None, json: Path | None) -> None:
+    """Cost the step, write what was asked for, then print."""
+    from reports.terminal import print_step
+    from simulator.cost.step import cost_step
+
+    with error_console().status("costing the step"):
+        result = cost_step(asked.question, asked.config, asked.chip, asked.node)
     files = None
     if out is not None:
         files = write_files(out, [(asked.question.phase.capitalize(), result)])
