@@ -38,21 +38,26 @@ PRESET_OF_MEMORY: dict[tuple[str, float], str] = {
 _WRITES_A_READ = 4
 
 
+# Depth of a channel's read queue, as the time that its traffic takes; see `ChipController`.
+QUEUED_NS = 103.0
+
+
 @dataclass(frozen=True, slots=True)
 class ChipController:
     """Address hash and queues of a chip's memory controllers.
 
     Assumes: consecutive blocks of 256 bytes lie on channels chosen by an XOR hash of the address,
         each block in one row; bank group and bank are XORed with a hash of the row.
-    Assumes: a channel's read queue holds 120 ns of its traffic. With that, 132 concurrent streams
-        reach 0.93, 0.95 and 0.97 of the peak at 5.2, 6.25 and 7.8 Gb/s, where paged decode
-        attention measured 0.932 (H100), 0.944 (H200) and 0.952 (B200); what shipped chips hold is
+    Assumes: a channel's read queue holds 103 ns of its traffic. With that, as many streams as a
+        chip has cores read 0.92, 0.92 and 0.94 of the peak of H100, H200 and B200, where decode
+        attention measured 0.932, 0.944 and 0.952, and copy at two reads a write 0.90, 0.91 and
+        0.91, where elementwise kernels measured 0.915, 0.909 and 0.890; what shipped chips hold is
         not published.
     """
 
     mapping: str = "c8,p,g,c,b,s"
     interleave_bytes: int = 256
-    queued_ns: float = 120.0
+    queued_ns: float = QUEUED_NS
     refresh: Refresh = "per-bank"
 
     def __post_init__(self) -> None:

@@ -46,7 +46,9 @@ def bandwidth(
         str, typer.Option(help="Address digits, lowest first: c columns, p, g, b, s.")
     ] = "c8,p,g,c,b,s",
     interleave: Annotated[int, typer.Option(help="Consecutive bytes on one channel.")] = 256,
-    queue_ns: Annotated[float, typer.Option(help="Traffic that a read queue holds, in ns.")] = 120,
+    queue_ns: Annotated[
+        float | None, typer.Option(help="Traffic that a read queue holds, in ns [default: 103].")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the random addresses.")] = 7,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Sweep: write page, CSV and JSON here.")
@@ -59,7 +61,7 @@ def bandwidth(
     """
     from hwmodels.bandwidth.access import Access
     from hwmodels.chip import find_chip
-    from hwmodels.dram.chip_memory import ChipController, chip_memory
+    from hwmodels.dram.chip_memory import QUEUED_NS, ChipController, chip_memory
 
     single = any(value is not None for value in (pattern, granule, align, outstanding))
     _check_options(single or write_fraction != 0.0, granule, out)
@@ -71,7 +73,12 @@ def bandwidth(
         write_fraction=write_fraction,
         channels=channels,
         seed=seed,
-        controller=ChipController(mapping, interleave, queue_ns, refresh),  # type: ignore[arg-type]
+        controller=ChipController(
+            mapping,
+            interleave,
+            QUEUED_NS if queue_ns is None else queue_ns,
+            refresh,  # type: ignore[arg-type]
+        ),
     )
     memory = chip_memory(find_chip(chip))
     if single or write_fraction != 0.0:

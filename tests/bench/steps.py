@@ -9,7 +9,9 @@ from typing import Any
 
 from simulator.cost.question import FIDELITIES, ask
 from simulator.cost.step import cost_step
+from simulator.cost.step_timer import StepTimer
 from tests.bench.line import median_seconds, seconds_of
+from workloads.step_shape import StepShape
 
 BATCH, CONTEXT = 64, 131_072
 NEW = ((48, 98_304), (32, 65_536), (96, 120_000), (17, 30_001), (80, 50_000))
@@ -25,11 +27,14 @@ def price(fidelity: str = "tile", batch: int = BATCH, context: int = CONTEXT) ->
 
 
 def measured() -> dict[str, Any]:
-    """Seconds of each kind of step."""
+    """Seconds of each kind of step: the first in full, then by the deployment's timer."""
     found: dict[str, Any] = {"first": seconds_of(price)}
-    each = [seconds_of(lambda size=size: price("tile", *size)) for size in NEW]
-    found["new"] = statistics.median(each)
-    found["repeated"] = median_seconds(price, REPEATS)
+    asked = ask(model="v4-pro", chip="b200", count=8, batch=BATCH, context=CONTEXT)
+    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    timer.asked_ps()
+    steps = [StepShape.uniform(batch, 1, context - 1) for batch, context in NEW]
+    found["new"] = statistics.median(seconds_of(lambda s=s: timer.total_ps(s)) for s in steps)
+    found["repeated"] = median_seconds(timer.asked_ps, REPEATS)
     if "cycle" in FIDELITIES:
         found["cycle"] = seconds_of(lambda: price("cycle"))
     return found

@@ -39,9 +39,9 @@ def test_a_memory_without_a_preset_names_the_nearest() -> None:
 def test_streams_of_all_cores_reach_what_was_measured(chip: str, read: float, copy: float) -> None:
     memory = chip_memory(find_chip(chip))
     stream = Access(kind="stream", granule_bytes=4096)
-    assert measure(memory, stream).useful_fraction == pytest.approx(read, abs=0.02)
+    assert measure(memory, stream).useful_fraction == pytest.approx(read, abs=0.03)
     both = replace(stream, write_fraction=1 / 3)
-    assert measure(memory, both).useful_fraction == pytest.approx(copy, abs=0.04)
+    assert measure(memory, both).useful_fraction == pytest.approx(copy, abs=0.03)
 
 
 def test_one_run_in_flight_takes_the_chips_latency() -> None:
