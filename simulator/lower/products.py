@@ -30,7 +30,7 @@ def products_of(node: Node, work: Work, step: StepShape) -> tuple[Product, ...]:
         return ()
     rule = _RULES.get(type(node.op))
     if rule is None:
-        raise NotImplementedError(
+        raise TypeError(
             f"{node.path}: {type(node.op).__name__} has matrix products of unknown dimensions"
         )
     (math, macs), *more = work.macs.items()
