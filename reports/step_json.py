@@ -11,6 +11,7 @@ from typing import Any
 from reports.answer import answer_sentence, tokens_per_s
 from reports.breakdown import GroupTotal, StepBreakdown
 from reports.certainty import certainty_sentence
+from reports.counts_json import counts_json
 from reports.glossary import names_of
 from reports.kernel_list import kernel_list_json
 from simulator.basis.atomic import write_text
@@ -47,6 +48,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
             "dram_bytes_per_s": result.peaks.dram_bytes_per_s,
             "link_bytes_per_s": result.peaks.link_bytes_per_s,
         },
+        "counts": None if result.counts is None else counts_json(result.counts),
         "names": names_of(result),
         "assumptions": list(result.assumptions),
         "notes": list(result.notes),

@@ -8,7 +8,7 @@ sees min(t+1, window) raw keys and (t+1)//ratio compressed entries, itself inclu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simulator.basis.errors import InputError
@@ -52,11 +52,6 @@ class StepShape:
     def tokens(self) -> int:
         """New tokens of all requests: the packed rows."""
         return self.total(lambda new, _: new)
-
-    @property
-    def max_context(self) -> int:
-        """Longest request after the step."""
-        return max(new + past for new, past in self.requests)
 
     def window_pairs(self, window: int) -> int:
         """Sum over queries of min(t+1, window)."""
@@ -104,14 +99,3 @@ def capped_sum(n: int, ratio: int, cap: int) -> int:
     """Sum of min(u//ratio, cap) for u = 1..n."""
     knee = min(n, ratio * cap)
     return floor_sum(knee, ratio) + cap * (n - knee)
-
-
-def parse_requests(texts: Iterable[str]) -> StepShape:
-    """A ragged batch from `new:past` texts, as in `6:0 3:3`."""
-    requests = []
-    for text in texts:
-        new, separator, past = text.partition(":")
-        if not separator or not new.strip().isdecimal() or not past.strip().isdecimal():
-            raise InputError(f"a request is written new:past with whole numbers, but got {text!r}")
-        requests.append((int(new), int(past)))
-    return StepShape(tuple(requests))

@@ -7,6 +7,7 @@ from functools import cache
 from math import lcm
 
 from simulator.claims.executed import decode_against_prefill, keys_read
+from simulator.count.count import count_graph
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -22,7 +23,7 @@ from workloads.ops.collective import BF16_BYTES_PER_VALUE, FP8_BYTES_PER_VALUE
 from workloads.run_stats import RunStats
 from workloads.state_layout import Every, Region, Ring, Tail
 from workloads.step_shape import StepShape
-from workloads.work import FLOP_WEIGHTS, Work
+from workloads.work import Work
 
 MODELS = ("v4-pro", "v4-flash")
 MILLION = 10**6
@@ -45,11 +46,7 @@ def works(model: str, context: int) -> list[tuple[Node, Work]]:
 
 def weighted_flops(model: str, context: int) -> float:
     """FP8-equivalent FLOP of one decode token."""
-    return sum(
-        FLOP_WEIGHTS[math] * 2 * macs
-        for _, work in works(model, context)
-        for math, macs in work.macs.items()
-    )
+    return count_graph(decode_graph(model, context)).total.weighted_flops
 
 
 def state(model: str, index: str = "fp4", kv: str = "fp8") -> list[Region]:
@@ -133,7 +130,7 @@ def checkpoint_bytes(model: str) -> int:
 
 def weights_read(model: str) -> int:
     """Weight bytes of one decode step at batch 1."""
-    return sum(sum(work.param_bytes) for _, work in works(model, MI))
+    return count_graph(decode_graph(model, MI)).total.weight_bytes
 
 
 def replay(config: ModelConfig) -> tuple[int, int, int]:

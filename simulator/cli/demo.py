@@ -34,7 +34,7 @@ def demo(
 
     Example: v4sim demo --out out/demo
     """
-    from reports.step_json import step_to_json
+    from reports.step_json import proof_json, step_to_json
     from reports.terminal import print_step
     from simulator.cost.question import ask
     from simulator.cost.step import cost_step
@@ -49,7 +49,8 @@ def demo(
         results.append((phase.capitalize(), result))
     with error_console().status("writing the report"):
         files = write_files(out, results, proof)
-    save_json(json, {title.lower(): step_to_json(result) for title, result in results})
+    steps = {title.lower(): step_to_json(result) for title, result in results}
+    save_json(json, steps | {"proof": proof_json(proof)})
     for title, result in results:
         print_step(console(), result, proof=proof if title == results[0][0] else None)
         console().print()

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from workloads.parallel import ParallelLayout
+
+if TYPE_CHECKING:
+    from simulator.count.count import StepCount
 
 RESOURCES = ("matrix", "vector", "special", "memory", "llc", "link", "latency", "launch")
 
@@ -142,6 +146,8 @@ class StepResult:
     notes: tuple[str, ...] = field(default=())
     abouts: Mapping[str, str] = field(default_factory=dict)
     stored_expert_dtype: str = ""
+
+    counts: StepCount | None = None
 
     @property
     def seconds(self) -> float:

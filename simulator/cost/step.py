@@ -36,6 +36,7 @@ from simulator.cost.tile import price_by_tiles
 from simulator.cost.tile_plan import tile_plans
 from simulator.cost.timeline import Progress, timeline
 from simulator.cost.traffic import traffic
+from simulator.count.count import count_graph
 from simulator.lower.cache_runs import append_runs, read_runs
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand, Kernel
@@ -114,6 +115,7 @@ def cost_step(
         notes=_notes(question, chip, node, kernels) + engine_notes(question, target.profile),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
+        counts=count_graph(graph, stats),
     )
 
 

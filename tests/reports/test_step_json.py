@@ -29,6 +29,7 @@ KEYS = [
     "layer_kinds",
     "memory",
     "peaks",
+    "counts",
     "names",
     "assumptions",
     "notes",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.basis.errors import InputError
-from workloads.step_shape import StepShape, capped_sum, floor_sum, parse_requests
+from workloads.step_shape import StepShape, capped_sum, floor_sum
 
 REQUESTS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 400)), min_size=1, max_size=5).map(
     tuple
@@ -58,7 +58,6 @@ def test_counts(requests):
     step = StepShape(requests)
     assert step.batch == len(requests)
     assert step.tokens == len(queries(step))
-    assert step.max_context == max(queries(step)) + 1
 
 
 @given(requests=REQUESTS, cut=st.integers(1, 59), ratio=RATIOS)
@@ -161,14 +160,3 @@ def test_bad_requests_are_refused(requests, words):
 def test_an_empty_uniform_batch_is_refused():
     with pytest.raises(InputError, match="batch must be at least 1, but 0"):
         StepShape.uniform(0, 1, 1)
-
-
-def test_requests_are_parsed_from_text():
-    assert parse_requests(["6:0", "3:3", " 1 : 130 "]).requests == ((6, 0), (3, 3), (1, 130))
-
-
-@pytest.mark.parametrize("text", ["6", "6:", ":3", "a:3", "6:-1", "6:1.5", "6:3:1", "²:3", ""])
-def test_other_text_is_refused(text):
-    with pytest.raises(InputError, match="new:past") as caught:
-        parse_requests([text])
-    assert repr(text) in caught.value.message

@@ -56,6 +56,12 @@ def test_step_prints_the_answer_and_writes_json_with_units_in_names(capsys, tmp_
     data = json.loads(path.read_text())
     assert data["question"]["chips"] == 8
     assert data["total_ps"] == max(kernel["end_ps"] for kernel in data["kernels"])
+    counts = data["counts"]
+    assert counts["step"]["flops"] == data["totals"]["flops"]
+    assert sum(row["total_flops"] for row in counts["layers"].values()) == sum(
+        data["totals"]["flops"].values()
+    )
+    assert counts["step"]["state_bytes"] == data["memory"]["state_bytes"]
 
 
 def test_step_writes_report_tables_and_timeline(capsys, tmp_path):
