@@ -1,0 +1,1 @@
+"""Request traffic: traces in one columnar form, their readers, and synthetic ones."""
