@@ -17,7 +17,8 @@ from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
-from simulator.cost.cycle import cycle_price, simulated_rate
+from simulator.cost.cycle import cycle_price, cycle_prices, simulated_rate
+from simulator.cost.cycle_joint import joint_factor, joint_prices
 from simulator.cost.engine_assumptions import always_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
@@ -63,6 +64,8 @@ _OF_FIDELITY: dict[str, tuple[object, ...]] = {
     "cycle": (
         *_OF_TILES,
         cycle_price,
+        joint_prices,
+        joint_factor,
         simulated_rate,
         rate_curve,
         window_runs,
@@ -96,7 +99,10 @@ def cost_step(
     memory = check_memory(graph, question, config, precision, chip)
     target = Target(chip, node, find_profile(question.engine))
     kernels = lower(graph, target.profile, stats or RunStats())
-    prices = _prices(kernels, target, FIDELITIES[question.fidelity])
+    if question.fidelity == "cycle":
+        prices = cycle_prices(kernels, target)
+    else:
+        prices = _prices(kernels, target, FIDELITIES[question.fidelity])
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
     total_ps = max((record.end_ps for record in records), default=0)

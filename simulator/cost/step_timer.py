@@ -10,6 +10,7 @@ from collections import Counter
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
+from simulator.cost.cycle import cycle_prices
 from simulator.cost.memory_advice import step_of
 from simulator.cost.price import Price, Target
 from simulator.cost.result import StepQuestion
@@ -66,11 +67,14 @@ class StepTimer:
         layout = self.question.layout
         graph = build_graph(self.config, step.split(layout.data), self.precision)
         kernels = lower(shard(graph, layout, step.tokens), self.target.profile, self.stats)
-        known: dict[Demand, Price] = {}
-        for kernel in kernels:
-            if kernel.demand not in known:
-                known[kernel.demand] = self.rule(kernel.demand, self.target)
-        prices = [known[kernel.demand] for kernel in kernels]
+        if self.question.fidelity == "cycle":
+            prices = cycle_prices(kernels, self.target)
+        else:
+            known: dict[Demand, Price] = {}
+            for kernel in kernels:
+                if kernel.demand not in known:
+                    known[kernel.demand] = self.rule(kernel.demand, self.target)
+            prices = [known[kernel.demand] for kernel in kernels]
         durations = layer_durations(kernels, prices, self.target.chip)
         return sum(self.repeats.get(scope, 1) * ps for scope, ps in durations.items())
 
