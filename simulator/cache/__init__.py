@@ -1,0 +1,1 @@
+"""Caches of prefixes: allocators, blocks on disk, what is kept and what is found again."""

@@ -1,0 +1,178 @@
+"""Cached state on a disk, one file a block: whole or absent, and never wrong data.
+
+    store = BlockStore("cache")
+    store.put("prefix/128", {"window": rows})
+    store.get("prefix/128")["window"]
+
+A block that is truncated, altered, of another version or under another name is a miss, counted with
+its reason in `damaged`. The manifest is rebuilt from the files wherever the two differ.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from simulator.basis.errors import InputError
+from simulator.cache.block_file import (
+    SUFFIX,
+    DamagedBlockError,
+    Key,
+    Part,
+    Payload,
+    decode_block,
+    encode_block,
+    file_name,
+)
+from simulator.cache.durable_file import (
+    flush_folder,
+    remove_abandoned,
+    write_durable,
+    write_error,
+)
+from simulator.cache.manifest import BlockRecord, Manifest
+
+_SUPERSEDED_LINES = 64
+"""Log lines beyond the blocks' own at which opening a store writes the manifest anew."""
+
+
+class BlockStore:
+    """Blocks in one folder, which is made if need be.
+
+    `damaged` maps the name of every damaged file that was met to the reason; `abandoned` counts
+    the partial files of killed writers that opening removed. Several processes may write to one
+    folder; each sees the others' blocks by `get` at once, and by `keys` when it opens the store.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.damaged: dict[str, str] = {}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.abandoned = remove_abandoned(self.folder)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"cannot keep blocks in {self.folder}: {reason}") from None
+        self._manifest = Manifest(self.folder)
+        self._records: dict[str, BlockRecord] = {}
+        self._reconcile()
+
+    def put(self, key: Key, payload: Payload) -> int:
+        """Store a block, over an earlier one of its key; returns the bytes of its file.
+
+        The block is on the disk when this returns. Raises DoesNotFitError when the disk is full,
+        InputError when it refuses; the earlier block, if any, is then still there.
+        """
+        name, pieces = file_name(key), encode_block(key, payload)
+        write_durable(self.folder / name, pieces)
+        record = BlockRecord(file=name, key=key, nbytes=sum(len(piece) for piece in pieces))
+        self._records[name] = record
+        self.damaged.pop(name, None)
+        self._manifest.add(record)
+        return record.nbytes
+
+    def get(self, key: Key) -> dict[str, Part] | None:
+        """Payload of a block, or None: never stored, deleted, or damaged."""
+        found = self._read(file_name(key))
+        return None if found is None else found[1]
+
+    def delete(self, key: Key) -> bool:
+        """Remove a block; False where there is none."""
+        name = file_name(key)
+        path = self.folder / name
+        try:
+            path.unlink()
+            flush_folder(self.folder)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise write_error(path, error, 0) from None
+        self._records.pop(name, None)
+        self.damaged.pop(name, None)
+        self._manifest.drop(name)
+        return True
+
+    def keys(self) -> list[Key]:
+        """Keys of all blocks that are not known to be damaged."""
+        return [record.key for record in self._records.values()]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __contains__(self, key: Key) -> bool:
+        return file_name(key) in self._records
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all block files."""
+        return sum(record.nbytes for record in self._records.values())
+
+    @property
+    def damage_reasons(self) -> Counter[str]:
+        """Damaged files by kind of damage (`truncated`, `checksum differs`, ...)."""
+        return Counter(reason.partition(":")[0] for reason in self.damaged.values())
+
+    def rebuild(self) -> dict[Key, BlockRecord]:
+        """Read and check every file, and write the manifest anew; returns its records by key."""
+        self.damaged.clear()
+        self._records = {}
+        for name, _ in self._files():
+            self._read(name)
+        self._manifest.write(self._records.values())
+        return {record.key: record for record in self._records.values()}
+
+    def _reconcile(self) -> None:
+        """Take the manifest's word for files of the same name and length; read the others."""
+        listed = self._manifest.load()
+        present = dict(self._files())
+        for name, nbytes in present.items():
+            record = listed.get(name)
+            if record is not None and record.nbytes == nbytes:
+                self._records[name] = record
+            else:
+                self._read(name)
+        superseded = self._manifest.lines - 1 - len(self._records)
+        if self._records != listed or not 0 <= superseded <= _SUPERSEDED_LINES:
+            # A folder that is full or may only be read serves what it holds all the same.
+            with suppress(InputError):
+                self._manifest.write(self._records.values())
+
+    def _read(self, name: str) -> tuple[Key, dict[str, Part]] | None:
+        """Key and payload of a file that is whole; otherwise it is struck off, with its reason."""
+        try:
+            data = self._content(name)
+            key, payload = decode_block(data, name)
+        except FileNotFoundError:
+            self._strike_off(name)
+            return None
+        except DamagedBlockError as error:
+            self._strike_off(name)
+            self.damaged[name] = str(error)
+            return None
+        self.damaged.pop(name, None)
+        self._records[name] = BlockRecord(file=name, key=key, nbytes=len(data))
+        return key, payload
+
+    def _content(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise DamagedBlockError(f"unreadable: {error.strerror or error}") from None
+
+    def _strike_off(self, name: str) -> None:
+        if self._records.pop(name, None) is not None:
+            self._manifest.drop(name)
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        """(name, bytes) of everything named like a block; -1 bytes for what is no regular file."""
+        with os.scandir(self.folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if entry.name.endswith(SUFFIX):
+                    facts = entry.stat(follow_symlinks=False)
+                    yield entry.name, facts.st_size if stat.S_ISREG(facts.st_mode) else -1
