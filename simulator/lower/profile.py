@@ -1,7 +1,8 @@
 """An engine profile: how an engine turns the graph's nodes into kernels, as a YAML file.
 
 `find_profile("ideal")` reads one that ships here; a path to a YAML file of the same form works.
-`kernels` is a list, or the name of a kernel section that several versions share.
+`kernels` is a list, or the name of a kernel section that several versions share. `layout` says how
+the cache is stored, or names the profile whose layout it shares; left out, it is that of `ideal`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.basis.data_files import find_data_file, list_data_names
+from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
+from simulator.layout.cache_layout import CacheLayout
 from simulator.lower.kernel_section import (
     AttentionTiles,
     ElementwiseTiles,
@@ -30,9 +33,11 @@ __all__ = [
     "FusedKernel",
     "MatrixTiles",
     "find_profile",
+    "layout_of",
     "list_profiles",
 ]
 
+DEFAULT_LAYOUT = "ideal"
 _PROFILES = Path(__file__).parent / "profiles"
 
 
@@ -42,6 +47,7 @@ class EngineProfile(KernelSection):
     name: Annotated[str, Field(min_length=1)]
     version: str
     note: str | None = None
+    layout: CacheLayout | str = DEFAULT_LAYOUT
 
 
 class _SharedKernels(StrictModel):
@@ -50,6 +56,7 @@ class _SharedKernels(StrictModel):
     name: Annotated[str, Field(min_length=1)]
     version: str
     note: str | None = None
+    layout: CacheLayout | str = DEFAULT_LAYOUT
     kernels: Annotated[str, Field(min_length=1)]
 
 
@@ -64,6 +71,19 @@ def find_profile(name_or_path: str | Path) -> EngineProfile:
     return _load(path, path.resolve(), path.stat().st_mtime_ns)
 
 
+def layout_of(profile: EngineProfile) -> CacheLayout:
+    """The profile's layout, or that of the profile which it names."""
+    if isinstance(profile.layout, CacheLayout):
+        return profile.layout
+    named = find_profile(profile.layout).layout
+    if isinstance(named, str):
+        raise InputError(
+            f"layout of engine {profile.name!r} is that of {profile.layout!r}, which has none of "
+            f"its own but names {named!r}; name that one"
+        )
+    return named
+
+
 @lru_cache(maxsize=16)
 def _load(path: Path, _resolved: Path, _changed_ns: int) -> EngineProfile:
     """Profile of a file that has not changed since; errors name the path as the user gave it."""
@@ -73,4 +93,6 @@ def _load(path: Path, _resolved: Path, _changed_ns: int) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(own.kernels)
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
-    return EngineProfile(name=own.name, version=own.version, note=own.note, **shared)
+    return EngineProfile(
+        name=own.name, version=own.version, note=own.note, layout=own.layout, **shared
+    )
