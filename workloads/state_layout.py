@@ -67,10 +67,31 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes of one request at a context, by pool: held whatever the context, and grown with it."""
+
+    per_request: dict[str, int]
+    per_token: dict[str, int]
+
+    @property
+    def nbytes(self) -> int:
+        """All of them."""
+        return sum(self.per_request.values()) + sum(self.per_token.values())
+
+
+@dataclass(frozen=True, slots=True)
 class StateLayout:
     """All cache regions of a model."""
 
     regions: tuple[Region, ...]
+
+    def terms(self, context: int) -> StateBytes:
+        """Bytes of one request at a context, split: rings and tails, and compressed entries."""
+        parts: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for region in self.regions:
+            part = parts[isinstance(region.growth, Every)]
+            part[region.pool] = part.get(region.pool, 0) + region.resident_bytes(context)
+        return StateBytes(*parts)
 
     def nbytes(self, context: int) -> int:
         """Bytes of one request at a context."""

@@ -35,8 +35,9 @@ class StateSlots:
         if slot is None:
             if not self.free:
                 raise InputError(f"all {self.count} request rows are taken; release one first")
-            while (slot := heapq.heappop(self._heap)) in self._live:
-                pass
+            slot = heapq.heappop(self._heap)
+            while slot in self._live:
+                slot = heapq.heappop(self._heap)
         elif not 0 <= slot < self.count or slot in self._live:
             free = [s for s in range(self.count) if s not in self._live]
             raise InputError(f"request row {slot} is not free; free rows are {free}")

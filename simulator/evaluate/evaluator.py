@@ -17,11 +17,12 @@ import numpy as np
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
 from simulator.evaluate.metadata import StepMetadata, TokenIds, build_metadata
-from simulator.evaluate.pools import Access, BoundRegion, RegionPool
+from simulator.evaluate.pools import Access, BoundRegion, allocate_pools
 from simulator.evaluate.request_table import RequestTable
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.state import model_state
 from workloads.entry_format import EntryFormat, PlainEntry
 from workloads.graph import Graph, Node
 from workloads.op import Array, EvalContext
@@ -42,7 +43,10 @@ class StepOutput:
 
 
 class Evaluator:
-    """Runs steps of one model. `weights` are under Hugging Face names."""
+    """Runs steps of one model. `weights` are under Hugging Face names.
+
+    `draft_tokens` lengthen the rings, so that as many tokens may be taken back after a step.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Evaluator:
         mtp: bool = False,
         all_logits: bool = False,
         clamp_shared_expert: bool = True,
+        draft_tokens: int = 0,
     ) -> None:
         self.config = config
         self.table = table
@@ -73,10 +78,9 @@ class Evaluator:
             name: value.astype(self.dtype) if value.dtype.kind == "f" else value
             for name, value in graph_weights(config, graph, weights).items()
         }
-        self.pools = {
-            name: RegionPool(region, self._entry(region), table)
-            for name, region in graph.regions.items()
-        }
+        state = model_state(config, self.precision, mtp=mtp, draft_tokens=draft_tokens)
+        regions = {region.name: region for region in state.regions}
+        self.pools = allocate_pools(regions, table, self._entry)
 
     def graph(self, step: StepShape) -> Graph:
         """The graph for a step's shapes; the last few are kept."""

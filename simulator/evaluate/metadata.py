@@ -6,13 +6,14 @@ boundaries [0, 6, 9], sequence lengths [6, 6].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.basis.errors import InputError
+from simulator.cache.pool_spec import TOKEN
 from simulator.evaluate.request_table import RequestTable
 from workloads.batch import Batch, pack
 
@@ -25,13 +26,15 @@ class StepMetadata:
     """Tables of one step; R requests, T packed rows.
 
     `request_rows` [R] are request-pool indices; `page_tables` [R, pages], -1 padded;
-    `token_slots` [T] are the slots that the packed rows fill.
+    `token_slots` [T] are the slots that the packed rows fill. `pool_page_tables` are those of the
+    compressed pools that have pages of their own.
     """
 
     batch: Batch
     request_rows: Ints
     page_tables: Ints
     token_slots: Ints
+    pool_page_tables: Mapping[str, Ints]
 
     @property
     def boundaries(self) -> Ints:
@@ -59,28 +62,37 @@ def build_metadata(
     additions: Sequence[tuple[int, TokenIds]],
     next_ids: Sequence[TokenIds] | None = None,
 ) -> StepMetadata:
-    """Extend each (row, new token ids) in the table and pack the step."""
+    """Extend each (row, new token ids) in the table, all or none, and pack the step."""
     rows = [row for row, _ in additions]
     if len(set(rows)) != len(rows):
         raise InputError(f"a request may appear once in a step, but rows {rows} were given")
-    past = [int(table.lengths[row]) for row in rows]
     for row, ids in additions:
         if len(ids) == 0:
             raise InputError(f"row {row} adds no token; leave it out of the step")
-        table.extend(row, len(ids))
+    table.extend_all([(row, len(ids)) for row, ids in additions])
+    past = [int(table.lengths[row]) - len(ids) for row, ids in additions]
     batch = pack(
         [(ids, p) for (_, ids), p in zip(additions, past, strict=True)],
         None if next_ids is None else list(next_ids),
     )
-    width = max(len(table.page_table(row)) for row in rows)
-    page_tables = np.full((len(rows), width), -1, dtype=np.int64)
-    for i, row in enumerate(rows):
-        pages = table.page_table(row)
-        page_tables[i, : len(pages)] = pages
     owner = np.repeat(np.array(rows), np.diff(batch.boundaries))
     return StepMetadata(
         batch=batch,
         request_rows=np.array(rows, dtype=np.int64),
-        page_tables=page_tables,
+        page_tables=_padded([table.page_table(row) for row in rows]),
         token_slots=table.request_to_token[owner, batch.positions],
+        pool_page_tables={
+            pool: _padded([table.page_table(row, pool) for row in rows])
+            for pool in table.allocator.tables
+            if pool != TOKEN
+        },
     )
+
+
+def _padded(tables: Sequence[Ints]) -> Ints:
+    """Tables of all requests [R, pages], -1 behind the shorter ones."""
+    width = max(len(pages) for pages in tables)
+    padded = np.full((len(tables), width), -1, dtype=np.int64)
+    for row, pages in zip(padded, tables, strict=True):
+        row[: len(pages)] = pages
+    return padded

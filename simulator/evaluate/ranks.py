@@ -13,7 +13,7 @@ import numpy as np
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
 from simulator.evaluate.metadata import StepMetadata, TokenIds, build_metadata
-from simulator.evaluate.pools import BoundRegion, RegionPool
+from simulator.evaluate.pools import BoundRegion, allocate_pools
 from simulator.evaluate.request_table import RequestTable
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
@@ -52,10 +52,9 @@ class RankedEvaluator:
             for rank in range(layout.ranks)
         ]
         self.pools = [
-            {
-                name: RegionPool(region, PlainEntry(region.format.dim, FLOAT.name), tables[data])
-                for name, region in graph.regions.items()
-            }
+            allocate_pools(
+                graph.regions, tables[data], lambda r: PlainEntry(r.format.dim, FLOAT.name)
+            )
             for data in (rank // layout.tensor for rank in range(layout.ranks))
         ]
 

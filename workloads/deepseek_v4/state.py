@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simulator.basis.errors import InputError
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.precision import Precision
 from workloads.state_layout import Every, Region, Ring, StateLayout, Tail
@@ -12,26 +13,38 @@ from workloads.state_layout import Every, Region, Ring, StateLayout, Tail
 HALVES = {4: 2, 128: 1}
 
 
-def layer_regions(config: ModelConfig, precision: Precision, ratio: int) -> dict[str, Region]:
-    """Regions of one layer by local name, in the order in which a request lists them."""
+def layer_regions(
+    config: ModelConfig, precision: Precision, ratio: int, draft_tokens: int = 0
+) -> dict[str, Region]:
+    """Regions of one layer by local name, in the order in which a request lists them.
+
+    Rings and tails are longer by the draft tokens of a step, so that refused ones have overwritten
+    nothing that the next query or block needs. Engines round up further: SGLang doubles its rings.
+    """
     kv = precision.kv_format(config)
-    regions = {"window": Region("window", "window", Ring(config.sliding_window), kv)}
+    window = Ring(config.sliding_window + draft_tokens)
+    regions = {"window": Region("window", "window", window, kv)}
     if ratio:
         pool = f"c{ratio}"
         halves = HALVES[ratio]
         state = precision.state_format(halves, config.head_dim)
         regions[pool] = Region(pool, pool, Every(ratio), kv)
-        regions["state"] = Region("state", "state", Tail(halves * ratio), state)
+        regions["state"] = Region("state", "state", Tail(halves * ratio + draft_tokens), state)
     if ratio == 4:
         state = precision.state_format(HALVES[4], config.index_head_dim)
         index = precision.index_format(config)
         regions["index"] = Region("index", "index", Every(4), index)
-        regions["index_state"] = Region("index_state", "index_state", Tail(HALVES[4] * 4), state)
+        tail = Tail(HALVES[4] * 4 + draft_tokens)
+        regions["index_state"] = Region("index_state", "index_state", tail, state)
     return regions
 
 
-def model_state(config: ModelConfig, precision: Precision, mtp: bool = False) -> StateLayout:
-    """All regions of a model, named as in the graph."""
+def model_state(
+    config: ModelConfig, precision: Precision, mtp: bool = False, draft_tokens: int = 0
+) -> StateLayout:
+    """All regions of a model, named as in the graph; rings longer by `draft_tokens`."""
+    if draft_tokens < 0:
+        raise InputError(f"a step has 0 draft tokens or more, but got {draft_tokens}")
     ratios = [(layer_name(i), r) for i, r in enumerate(config.layer_ratios)]
     if mtp:
         ratios.append(("mtp", config.mtp_ratios[0]))
@@ -39,7 +52,7 @@ def model_state(config: ModelConfig, precision: Precision, mtp: bool = False) ->
         tuple(
             replace(region, name=f"{layer}/attn/{name}")
             for layer, ratio in ratios
-            for name, region in layer_regions(config, precision, ratio).items()
+            for name, region in layer_regions(config, precision, ratio, draft_tokens).items()
         )
     )
 
