@@ -1,0 +1,21 @@
+"""Made-up samples of trace formats, and the folder of real ones."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+TRACES = os.environ.get("V4SIM_TRACES")
+needs_traces = pytest.mark.skipif(
+    not TRACES, reason="V4SIM_TRACES does not name a folder of request traces"
+)
+
+
+def real(name):
+    return Path(TRACES) / name
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path

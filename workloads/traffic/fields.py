@@ -1,0 +1,76 @@
+"""Fields of a JSON row by type: whole numbers, seconds, lists; a wrong one is refused by line."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from simulator.basis.errors import FileFormatError
+from workloads.traffic.reader_options import MAX_SECONDS
+from workloads.traffic.trace_file import TraceFile
+
+# Tokens of one request beyond this are no length but a damaged number.
+MAX_TOKENS = 1 << 40
+_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_ABSENT = object()
+
+
+def tokens(file: TraceFile, line: int, row: dict[str, Any], key: str) -> int:
+    """A length in tokens, at least 0."""
+    value = row.get(key, _ABSENT)
+    if type(value) is int and 0 <= value < MAX_TOKENS:
+        return value
+    if type(value) is float and value.is_integer() and 0 <= value < MAX_TOKENS:
+        return int(value)
+    raise _wrong(file, line, key, value, "a whole number of tokens, at least 0")
+
+
+def time_ns(
+    file: TraceFile, line: int, row: dict[str, Any], key: str, unit: str = "s"
+) -> int | None:
+    """A time or wait in nanoseconds, at least 0; None where it is missing or null."""
+    value = row.get(key)
+    if value is None:
+        return None
+    factor = _NS[unit]
+    most = MAX_SECONDS * 1e9 / factor
+    if type(value) is int and 0 <= value <= most:
+        return value * factor
+    if type(value) is float and math.isfinite(value) and 0 <= value <= most:
+        return round(value * factor)
+    allowed = f"a number of {unit}, at least 0 and at most {most:g}"
+    raise _wrong(file, line, key, value, allowed)
+
+
+def items(file: TraceFile, line: int, row: dict[str, Any], key: str) -> list[Any] | None:
+    """A list; None where it is missing or null."""
+    value = row.get(key)
+    if value is None or type(value) is list:
+        return value
+    raise _wrong(file, line, key, value, "a list")
+
+
+def text(file: TraceFile, line: int, row: dict[str, Any], key: str) -> str | None:
+    """A name: text or a whole number; None where it is missing or null."""
+    value = row.get(key)
+    if value is None or type(value) is str:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise _wrong(file, line, key, value, "text or a whole number")
+
+
+def whole(file: TraceFile, line: int, row: dict[str, Any], key: str) -> int | None:
+    """A whole number of any sign; None where it is missing or null."""
+    value = row.get(key)
+    if value is None or type(value) is int:
+        return value
+    raise _wrong(file, line, key, value, "a whole number")
+
+
+def _wrong(file: TraceFile, line: int, key: str, value: Any, allowed: str) -> FileFormatError:
+    if value is _ABSENT:
+        return FileFormatError(f"{file.at(line)}: {key!r} is missing, expected {allowed}")
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return FileFormatError(f"{file.at(line)}: {key!r} is {shown}, expected {allowed}")

@@ -1,0 +1,53 @@
+"""All trace formats by name, and one call that tells a file's format and reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from simulator.basis.errors import FileFormatError, InputError, unknown_name
+from workloads.traffic.mooncake import MOONCAKE
+from workloads.traffic.reader_options import Reader, ReaderOptions
+from workloads.traffic.trace import Trace
+from workloads.traffic.trace_file import TraceFile
+from workloads.traffic.weka import WEKA
+from workloads.traffic.weka_ranges import WEKA_RANGES
+
+# The first whose `matches` holds is taken, so the special ones stand before the general ones.
+READERS: dict[str, Reader] = {
+    "weka-ranges": WEKA_RANGES,
+    "weka": WEKA,
+    "mooncake": MOONCAKE,
+}
+
+
+def detect_format(file: TraceFile) -> str:
+    """Name of the format that a file's first rows show; raises InputError if none does."""
+    if not file.head.strip():
+        raise FileFormatError(f"{file.path}: the trace is empty, expected at least one request")
+    for name, reader in READERS.items():
+        if reader.matches(file):
+            return name
+    first = file.head.split(b"\n", 1)[0][:80].decode("utf-8", errors="replace").strip()
+    raise InputError(
+        f"{file.at(1)}: of no known trace format (it begins {first!r}); known are "
+        f"{', '.join(READERS)}: name one if the file is of it"
+    )
+
+
+def read_trace(
+    path: Path | str, format: str | None = None, strict: bool = False, **options: Any
+) -> Trace:
+    """Read a trace, plain or gzip, in one of READERS or in the format its content shows.
+
+    `options` are the other fields of ReaderOptions. What was dropped, rounded, sorted or spread is
+    said in `Trace.notes`. Raises InputError, with file and line where there is one.
+    """
+    chosen = ReaderOptions(strict=strict, **options)
+    file = TraceFile(path)
+    if format is not None and format not in READERS:
+        raise InputError(unknown_name("trace format", format, READERS))
+    name = format or detect_format(file)
+    draft = READERS[name].read(file, chosen)
+    draft.notes.insert(0, f"read as {name}")
+    return draft.finish(chosen)

@@ -1,0 +1,159 @@
+"""A trace file, plain or gzip, as lines, JSON rows or a table of text; faults name their line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from simulator.basis.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_HEAD_BYTES = 1 << 16
+_HEAD_ROWS = 50
+
+
+class TraceFile:
+    """A file to be read; opened anew by every method, gzip told by its first two bytes."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def name(self) -> str:
+        """File name without its folders."""
+        return self.path.name
+
+    def at(self, line: int) -> str:
+        """`file:line`, as messages begin."""
+        return f"{self.path}:{line}"
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Numbered lines that are not blank, from 1."""
+        number = 0
+        try:
+            with self._open() as stream:
+                for number, line in enumerate(stream, 1):
+                    if line.strip():
+                        yield number, line
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FileFormatError(
+                f"{self.at(number + 1)}: the gzip data end early or are damaged; fetch it again"
+            ) from error
+
+    def json_rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Numbered JSON objects, one a line."""
+        loads = json.loads
+        for number, line in self.lines():
+            try:
+                row = loads(line)
+            except (ValueError, RecursionError) as error:
+                raise self._damaged(number, line, error) from error
+            if type(row) is not dict:
+                raise FileFormatError(
+                    f"{self.at(number)}: a JSON {type(row).__name__}, expected an object a line"
+                )
+            yield number, row
+
+    def _damaged(self, number: int, line: bytes, error: Exception) -> FileFormatError:
+        reason = getattr(error, "msg", None) or type(error).__name__
+        end = "" if line.endswith(b"\n") else ", and the file ends there"
+        return FileFormatError(
+            f"{self.at(number)}: truncated or damaged JSON ({reason} at character "
+            f"{getattr(error, 'pos', 0) + 1} of {len(line.strip())}{end}); fetch the file again or "
+            f"cut it after line {number - 1}"
+        )
+
+    def table(self, columns: tuple[str, ...] = ()) -> pd.DataFrame:
+        """A CSV file as text, with the line number of every row as index; `columns` must exist."""
+        import pandas as pd
+
+        self.head  # noqa: B018  faults of the file itself come first, in their own words
+        try:
+            with self._open() as stream:
+                table = pd.read_csv(
+                    stream, dtype=str, skip_blank_lines=False, keep_default_na=False,
+                    na_values=[""], encoding="utf-8-sig", encoding_errors="replace",
+                )  # fmt: skip
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FileFormatError(
+                f"{self.path}: the gzip data end early or are damaged; fetch it again"
+            ) from error
+        except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+            raise FileFormatError(f"{self.path}: not a whole CSV table: {error}") from error
+        table.columns = [str(name).strip() for name in table.columns]
+        table.index = pd.RangeIndex(2, len(table) + 2)
+        missing = [name for name in columns if name not in table.columns]
+        if missing:
+            raise FileFormatError(
+                f"{self.at(1)}: no column {missing[0]!r}; the header has "
+                f"{', '.join(map(repr, table.columns))}"
+            )
+        return table.dropna(how="all")
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes, for telling the format."""
+        try:
+            with self._open() as stream:
+                return stream.read(_HEAD_BYTES)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FileFormatError(
+                f"{self.at(1)}: the gzip data end early or are damaged; fetch it again"
+            ) from error
+
+    @cached_property
+    def header(self) -> tuple[str, ...]:
+        """Column names of the first line, if it reads as CSV of at least two columns."""
+        first = self.head.decode("utf-8-sig", errors="replace").split("\n", 1)[0]
+        return (
+            () if first.lstrip()[:1] in ("{", "[") else tuple(p.strip() for p in first.split(","))
+        )
+
+    @cached_property
+    def first_rows(self) -> tuple[dict[str, Any], ...]:
+        """JSON objects at the beginning; empty where the first line is none."""
+        if self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
+            return ()
+        rows: list[dict[str, Any]] = []
+        try:
+            for _, row in self.json_rows():
+                rows.append(row)
+                if len(rows) == _HEAD_ROWS:
+                    break
+        except FileFormatError:
+            pass  # said with its line when the file is read
+        return tuple(rows)
+
+    def _open(self) -> BinaryIO:
+        try:
+            stream = self.path.open("rb")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot read trace {self.path}: {reason}") from error
+        magic = stream.read(2)
+        stream.seek(0)
+        if magic == _GZIP_MAGIC:
+            return io.BufferedReader(_OwningGzip(stream))
+        return stream
+
+
+class _OwningGzip(gzip.GzipFile):
+    """Closes the file below it too, which GzipFile leaves open when it did not open it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(fileobj=stream, mode="rb")
+        self._below = stream
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self._below.close()
