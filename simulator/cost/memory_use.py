@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from simulator.cost.result import MemoryUse
 from workloads.graph import Graph
@@ -30,20 +31,23 @@ def state_bytes_by_pool(graph: Graph) -> dict[str, int]:
     return pools
 
 
-def workspace_bytes(graph: Graph) -> int:
-    """Most bytes of values that are alive at once.
+def workspace_bytes(graph: Graph, most: Mapping[str, int] | None = None) -> int:
+    """Most bytes of values that are alive at once; `most` caps values that are made in chunks.
 
     Assumes: every value of the graph is stored from its node to its last reader's.
     """
     last_use = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     last_use.update(dict.fromkeys(graph.outputs, len(graph.nodes)))
+    sizes = {name: value.nbytes for name, value in graph.values.items()}
+    for name, limit in (most or {}).items():
+        sizes[name] = min(sizes[name], limit)
     produced = {name for node in graph.nodes for name in node.outputs}
-    live = sum(t.nbytes for name, t in graph.values.items() if name not in produced)
+    live = sum(size for name, size in sizes.items() if name not in produced)
     peak = live
     for i, node in enumerate(graph.nodes):
-        live += sum(graph.values[name].nbytes for name in node.outputs)
+        live += sum(sizes[name] for name in node.outputs)
         peak = max(peak, live)
         for name in {*node.inputs, *node.outputs}:
             if last_use.get(name, i) == i:
-                live -= graph.values[name].nbytes
+                live -= sizes[name]
     return peak

@@ -104,7 +104,7 @@ def fit_blocks(geometry: CacheGeometry, rule: BlockSizing, budget_bytes: int, lo
             ),
         ),
         fixed_bytes=sum(c.nbytes for c in charges if not c.grows),
-        bytes_per_token=_growth(geometry, rule, unit) / load.context_parallel,
+        bytes_per_token=_growth(geometry, rule, unit),
         tokens=int(requests * load.context_tokens),
     )
 

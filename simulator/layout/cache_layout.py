@@ -98,16 +98,25 @@ class Retention(Cited):
     keeps: Literal["dense", "boundaries", "window-lru"]
 
 
+class MemoryShare(Cited):
+    """Share of device memory that the engine may use for weights, workspace and cache."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+
+
 class CacheLayout(Cited):
     """What an engine stores, and how it divides memory.
 
     `page_tokens`: tokens of a logical page, which the scheduler and the page table count in;
-    `hit_tokens`: a prefix hit is a multiple of it.
+    `hit_tokens`: a prefix hit is a multiple of it. `context_parallel`: ranks may share the entries
+    of a request, each holding a part of them.
     """
 
     page_tokens: Whole
     hit_tokens: Whole
     retention: Retention
+    memory: MemoryShare
+    context_parallel: bool = False
     formats: StoredFormats
     pools: dict[PoolName, PoolRule]
     sizing: SizingRule

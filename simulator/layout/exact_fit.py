@@ -29,7 +29,7 @@ def fit_exact(geometry: CacheGeometry, _rule: ExactSizing, budget_bytes: int, lo
         reserved=reserved,
         limits=(Limit(name="memory", requests=requests, about="bytes of a request in all pools"),),
         fixed_bytes=sum(c.nbytes for c in charges if not c.grows),
-        bytes_per_token=geometry.bytes_per_token / load.context_parallel,
+        bytes_per_token=geometry.rank_bytes_per_token(load.context_parallel),
         tokens=int(max(0.0, requests) * load.context_tokens),
     )
 

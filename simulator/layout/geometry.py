@@ -36,6 +36,10 @@ class PoolGeometry:
         """Bytes of a page that no row uses (a second copy of the rows among them)."""
         return self.page_bytes - self.page_rows * self.row_bytes
 
+    def ranks(self, context_parallel: int) -> int:
+        """Ranks that share the pool's rows: of the compressed entries only."""
+        return context_parallel if self.name in ("c4", "c128") else 1
+
     @property
     def bytes_per_token(self) -> float:
         """Bytes that a further token adds over all layers, pages full; 0 where nothing grows."""
@@ -67,7 +71,11 @@ class CacheGeometry:
     @property
     def bytes_per_token(self) -> float:
         """Bytes of a further token in the pools that grow."""
-        return sum(pool.bytes_per_token for pool in self.pools)
+        return self.rank_bytes_per_token(1)
+
+    def rank_bytes_per_token(self, context_parallel: int) -> float:
+        """The same on one of so many ranks that share the compressed entries."""
+        return sum(pool.bytes_per_token / pool.ranks(context_parallel) for pool in self.pools)
 
 
 def bind_layout(

@@ -14,7 +14,8 @@ class Load:
 
     `in_flight_tokens`: tokens of a step that may be written before older pages are freed (the
     scheduler's largest step); `draft_tokens`: speculative tokens of a step and request.
-    `context_parallel`: ranks over which the pools that grow with the context are spread.
+    `context_parallel`: ranks that share a request's compressed entries; each keeps all of the
+    index keys, the window and the compressor's rows (SGLang pull 37407, vLLM RFC 57228).
     """
 
     context_tokens: int
@@ -51,7 +52,7 @@ def request_pages(pool: PoolGeometry, geometry: CacheGeometry, load: Load) -> in
     if pool.lives == "window_page":
         return request_pages(geometry.pool("window"), geometry, load)
     if pool.lives == "context":
-        return ceil_div(ceil_div(held, pool.page_tokens), load.context_parallel)
+        return ceil_div(ceil_div(held, pool.page_tokens), pool.ranks(load.context_parallel))
     reach = pool.reach_tokens - 1 + load.in_flight_tokens + load.draft_tokens
     return ceil_div(min(reach, held), pool.page_tokens) + 1
 
@@ -59,7 +60,7 @@ def request_pages(pool: PoolGeometry, geometry: CacheGeometry, load: Load) -> in
 def useful_rows(pool: PoolGeometry, load: Load) -> int:
     """Rows of one layer that mean something after the step."""
     if pool.lives == "context":
-        return ceil_div(load.context_tokens // pool.ratio, load.context_parallel)
+        return ceil_div(load.context_tokens // pool.ratio, pool.ranks(load.context_parallel))
     return min(load.context_tokens, pool.reach_tokens)
 
 

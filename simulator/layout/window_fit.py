@@ -21,7 +21,8 @@ from simulator.layout.sizing_rules import WindowSizing
 def full_token_bytes(geometry: CacheGeometry, rule: WindowSizing, load: Load) -> float:
     """Bytes that the engine budgets for one full token: its compressed entries and index key."""
     per_token = sum(
-        _priced(pool, rule).bytes_per_token / load.context_parallel for pool in geometry.pools
+        _priced(pool, rule).bytes_per_token / pool.ranks(load.context_parallel)
+        for pool in geometry.pools
     )
     return per_token * _draft_factor(geometry, rule, load)
 
@@ -156,7 +157,9 @@ def _charges(
         if not pool.layers:
             continue
         pages = {
-            "context": ceil_div(ceil_div(held, max(1, pool.page_tokens)), load.context_parallel),
+            "context": ceil_div(
+                ceil_div(held, max(1, pool.page_tokens)), pool.ranks(load.context_parallel)
+            ),
             "request": 1,
         }.get(pool.lives, window_pages)
         priced = _priced(pool, rule)
