@@ -22,12 +22,12 @@ def violations(allocator: Allocator) -> list[str]:
 
 
 def _rows(allocator: Allocator) -> Iterator[str]:
-    """A row that is not live holds nothing; live and free rows are all rows."""
+    """A row that is not live holds nothing and can be taken."""
     slots = allocator.slots
     if not slots.live <= set(range(slots.count)):
         yield f"rows {sorted(slots.live)} are live, but there are only {slots.count}"
-    if len(slots.live) + slots.free != slots.count:
-        yield f"{len(slots.live)} live and {slots.free} free rows are not {slots.count}"
+    if lost := set(range(slots.count)) - slots.live - slots.ready:
+        yield f"rows {sorted(lost)} are neither live nor free"
     for row in range(slots.count):
         if row in slots.live:
             continue
@@ -61,7 +61,7 @@ def _counts(tables: PageTables) -> Iterator[str]:
 
 def _coverage(allocator: Allocator, tables: PageTables) -> Iterator[str]:
     """Every pool's table covers exactly the tokens of its request."""
-    for row in sorted(allocator.slots.live):
+    for row in sorted(allocator.slots.live & set(range(allocator.rows))):
         length = int(allocator.lengths[row])
         if len(tables.rows[row]) != tables.pages_for(length):
             yield (

@@ -30,6 +30,11 @@ class StateSlots:
         """Slots that nobody owns."""
         return self.count - len(self._live)
 
+    @property
+    def ready(self) -> frozenset[int]:
+        """Free slots, as the list of those that can be handed out has them."""
+        return frozenset(self._heap) - self._live
+
     def take(self, slot: int | None = None) -> int:
         """The lowest free slot, or a certain one."""
         if slot is None:
