@@ -14,7 +14,19 @@ from typing import Annotated, TextIO
 import typer
 
 from simulator.basis.errors import V4SimError
-from simulator.cli import bandwidth, calibrate, chips, claims, demo, models, step, validate, verify
+from simulator.cli import (
+    bandwidth,
+    calibrate,
+    capacity,
+    chips,
+    claims,
+    demo,
+    indexer,
+    models,
+    step,
+    validate,
+    verify,
+)
 
 INTERRUPTED = "interrupted; nothing partial was written"
 
@@ -35,6 +47,8 @@ app.command("claims")(claims.claims)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("bandwidth")(bandwidth.bandwidth)
+app.command("capacity")(capacity.capacity)
+app.command("indexer")(indexer.indexer)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,169 @@
+"""What a deployment holds: memory by term, requests by limit, and the term that binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.layout.capacity_question import CapacityQuestion
+from simulator.layout.fit import Fit, Limit
+from simulator.layout.geometry import CacheGeometry, bind_layout
+from simulator.layout.rank_memory import Stage, activation_bytes, stages_of, weight_bytes
+from simulator.layout.request_pages import Load
+from simulator.layout.sizing import fit_requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A named part of a chip's memory."""
+
+    name: str
+    nbytes: int
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Answer for the chip that binds (every data replica is alike; of stages the tightest).
+
+    `fits`: one for each context of the mix, at the cache's budget. `limits`: bounds on concurrent
+    requests of the whole deployment at the mix. Byte figures are those of one chip.
+    """
+
+    question: CapacityQuestion
+    stage: int
+    weight_bytes: int
+    activation_bytes: int
+    reserve_bytes: int
+    budget_bytes: int
+    fits: tuple[Fit, ...]
+    limits: tuple[Limit, ...]
+
+    @property
+    def binding(self) -> Limit:
+        """The limit that binds."""
+        return min(self.limits, key=lambda limit: limit.requests)
+
+    @property
+    def requests(self) -> float:
+        """Concurrent requests of the mix on all replicas."""
+        return max(0.0, self.binding.requests)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of context that these requests have."""
+        mean = sum(p.share * p.context_tokens for p in self.question.contexts)
+        return int(self.requests * mean)
+
+    @property
+    def wanted(self) -> int:
+        """Requests that must run for the deployment to fit: those asked for, or one."""
+        return self.question.wanted_requests or 1
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether what was asked for fits."""
+        return int(self.requests + 1e-9) >= self.wanted
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Memory of the chip, term by term; they add up to its capacity."""
+        missing = Term(name="missing", nbytes=self.budget_bytes, about="before any cache")
+        return (
+            Term(name="weights", nbytes=self.weight_bytes, about="this chip's share"),
+            Term(
+                name="activations and workspace",
+                nbytes=self.activation_bytes,
+                about=f"a step of {self.question.in_flight_tokens:,} tokens",
+            ),
+            Term(
+                name="cache",
+                nbytes=max(0, self.budget_bytes),
+                about="what is left for the pools",
+            ),
+            Term(
+                name="left to the runtime",
+                nbytes=self.reserve_bytes,
+                about=f"the engine takes {self.question.memory_share:.0%} of memory",
+            ),
+            *([missing] if self.budget_bytes < 0 else []),
+        )
+
+
+def capacity_of(question: CapacityQuestion) -> Capacity:
+    """Capacity of the stage that holds the fewest requests."""
+    weights = weight_bytes(question)
+    activations = activation_bytes(question)
+    stages = stages_of(question.config.num_hidden_layers, question.stages)
+    answers = [
+        _stage_capacity(question, i, stage, weights[i], activations)
+        for i, stage in enumerate(stages)
+    ]
+    return min(answers, key=lambda answer: answer.requests)
+
+
+def _stage_capacity(
+    question: CapacityQuestion, index: int, stage: Stage, weights: int, activations: int
+) -> Capacity:
+    budget = question.pool_bytes_allowed - weights - activations
+    geometry = stage_geometry(question, stage)
+    fits = tuple(
+        fit_requests(geometry, max(0, budget), load_of(question, part.context_tokens))
+        for part in question.contexts
+    )
+    return Capacity(
+        question=question,
+        stage=index,
+        weight_bytes=weights,
+        activation_bytes=activations,
+        reserve_bytes=question.chip.hbm_capacity_bytes - question.pool_bytes_allowed,
+        budget_bytes=budget,
+        fits=fits,
+        limits=_mixed_limits(question, fits),
+    )
+
+
+def stage_geometry(question: CapacityQuestion, stage: Stage) -> CacheGeometry:
+    """Pools of the stage's layers."""
+    ratios = question.config.layer_ratios[stage.first : stage.stop]
+    if question.mtp and stage.last and not _counts_drafts(question):
+        ratios += question.config.mtp_ratios[:1]
+    return bind_layout(
+        question.layout,
+        question.config,
+        kv=question.kv,
+        index=question.index,
+        speculative=question.draft_tokens > 0,
+        ratios=ratios,
+    )
+
+
+def _counts_drafts(question: CapacityQuestion) -> bool:
+    """Whether the sizing itself adds the draft layer."""
+    return question.layout.sizing.kind in ("ratio", "cap")
+
+
+def load_of(question: CapacityQuestion, context_tokens: int) -> Load:
+    """One request of the mix."""
+    return Load(
+        context_tokens=context_tokens,
+        in_flight_tokens=question.in_flight_tokens,
+        draft_tokens=question.draft_tokens,
+        context_parallel=question.context_parallel,
+    )
+
+
+def _mixed_limits(question: CapacityQuestion, fits: tuple[Fit, ...]) -> tuple[Limit, ...]:
+    """Limits at the mix: of each resource, requests take their own share; replicas add up.
+
+    Assumes: requests are spread over the replicas as evenly as their sizes allow.
+    """
+    replicas = question.parallel.data
+    limits = []
+    for i, first in enumerate(fits[0].limits):
+        taken = [
+            part.share / fit.limits[i].requests if fit.limits[i].requests > 0 else float("inf")
+            for part, fit in zip(question.contexts, fits, strict=True)
+        ]
+        about = first.about if len(fits) == 1 else f"mean of {len(fits)} context lengths"
+        limits.append(Limit(name=first.name, requests=replicas / sum(taken), about=about))
+    return tuple(limits)

@@ -1,0 +1,175 @@
+"""What would free most: the same question with one thing changed, by the requests it gains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from simulator.basis.errors import InputError
+from simulator.layout.capacity import Capacity, capacity_of
+from simulator.layout.capacity_question import CapacityQuestion
+from simulator.layout.rank_memory import cuts_weights
+from simulator.layout.sizing_rules import WindowSizing
+from workloads.parallel import ParallelLayout
+
+LARGEST_STEP_UP = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change and what then fits; `option` is what to type, `effort` orders them by size.
+
+    `more_chips`: it takes hardware, where the others are settings.
+    """
+
+    option: str
+    about: str
+    effort: int
+    more_chips: bool
+    requests: float
+    is_enough: bool
+
+
+def changes(capacity: Capacity) -> tuple[Change, ...]:
+    """Single changes that raise the number of requests: settings first, the most helpful first.
+
+    Of the numbers of chips only the fewest that fits (or that helps) is kept.
+    """
+    found = []
+    for effort, (option, about, question) in enumerate(_variants(capacity.question)):
+        try:
+            if not cuts_weights(question):
+                continue
+            other = capacity_of(question)
+        except InputError:
+            continue  # the engine or the model does not take it
+        if other.requests > capacity.requests * 1.001:
+            found.append(
+                Change(
+                    option=option,
+                    about=about,
+                    effort=effort,
+                    more_chips=question.chips > capacity.question.chips,
+                    requests=other.requests,
+                    is_enough=other.is_enough,
+                )
+            )
+    settings = sorted((c for c in found if not c.more_chips), key=lambda c: -c.requests)
+    chips = [c for c in found if c.more_chips]
+    fewest = next((c for c in chips if c.is_enough), chips[0] if chips else None)
+    return (*settings, *([fewest] if fewest else []))
+
+
+def smallest_change(capacity: Capacity, found: tuple[Change, ...]) -> Change | None:
+    """The first change, in order of what it asks of a deployment, after which it fits."""
+    enough = [change for change in found if change.is_enough]
+    return min(enough, key=lambda change: change.effort, default=None)
+
+
+def largest_context(capacity: Capacity) -> int:
+    """Longest single context of which the requests asked for would fit; 0 if none does."""
+
+    def holds(tokens: int) -> bool:
+        part = replace(capacity.question.contexts[0], context_tokens=tokens, share=1.0)
+        return capacity_of(replace(capacity.question, contexts=(part,))).is_enough
+
+    low, high = 0, capacity.question.longest_context
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _variants(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    """(option, what it means, question) from the least to the most that is asked for."""
+    makers: tuple[Callable[[CapacityQuestion], Iterator[tuple[str, str, CapacityQuestion]]], ...]
+    makers = (_formats, _settings, _layouts, _chips)
+    for maker in makers:
+        yield from maker(question)
+
+
+def _formats(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    formats = question.layout.formats
+    for index in formats.index:
+        if index != question.index:
+            yield (
+                f"--index-dtype {index}",
+                f"index keys in {index}",
+                replace(question, index=index),
+            )
+    for kv in formats.kv:
+        if kv != question.kv:
+            yield f"--kv-dtype {kv}", f"cache rows in {kv}", replace(question, kv=kv)
+    if question.expert != "fp4":
+        yield (
+            "--expert-dtype fp4",
+            "experts as in the checkpoint, dequantised in the kernel",
+            replace(question, expert="fp4"),
+        )
+
+
+def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    for divisor in (2, 4, 8):
+        tokens = question.in_flight_tokens // divisor
+        if tokens >= 256:
+            yield (
+                f"--in-flight-tokens {tokens}",
+                "smaller steps: less is reserved for tokens in flight",
+                replace(question, in_flight_tokens=tokens),
+            )
+    if question.draft_tokens:
+        plain = replace(question, draft_tokens=0, mtp=False)
+        yield "--draft-tokens 0", "no speculative decoding", plain
+    sizing = question.layout.sizing
+    if isinstance(sizing, WindowSizing):
+        for what, changed in _window_settings(sizing):
+            layout = question.layout.model_copy(update={"sizing": changed})
+            yield what, "another division of memory", replace(question, layout=layout)
+
+
+def _window_settings(sizing: WindowSizing) -> Iterator[tuple[str, WindowSizing]]:
+    if sizing.window_ratio is not None:
+        for factor in (0.5, 0.1, 2.0):
+            ratio = sizing.window_ratio * factor
+            if ratio <= 1:
+                changed = sizing.model_copy(update={"window_ratio": ratio})
+                yield f"window_ratio {ratio:g} in the profile", changed
+    for factor in (2, 0.25):
+        most = int(sizing.max_requests * factor)
+        if most:
+            changed = sizing.model_copy(update={"max_requests": most})
+            yield f"--max-requests {most}", changed
+
+
+def _layouts(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    ranks = question.parallel.ranks
+    for tensor in range(1, ranks + 1):
+        if ranks % tensor or tensor == question.parallel.tensor:
+            continue
+        data = ranks // tensor
+        parallel = ParallelLayout(tensor, data, ranks if data > 1 else question.parallel.expert)
+        yield (
+            f"--tp {tensor} --dp {data}",
+            "the same chips: each replica has cache of its own",
+            replace(question, parallel=parallel, context_parallel=1),
+        )
+    if question.parallel.expert != ranks and ranks > 1:
+        parallel = replace(question.parallel, expert=ranks)
+        yield f"--ep {ranks}", "experts over all chips", replace(question, parallel=parallel)
+
+
+def _chips(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    now = question.parallel
+    factor = 2
+    while factor <= LARGEST_STEP_UP:
+        ranks = now.ranks * factor
+        expert = ranks if now.expert == now.ranks > 1 or now.data > 1 else now.expert
+        wide = ParallelLayout(now.tensor * factor, now.data, expert)
+        more = ParallelLayout(now.tensor, now.data * factor, ranks)
+        for parallel in (wide, more):
+            yield (
+                f"--count {ranks * question.stages} --tp {parallel.tensor} --dp {parallel.data}",
+                "more chips",
+                replace(question, parallel=parallel),
+            )
+        factor *= 2

@@ -1,0 +1,142 @@
+"""Capacity of a deployment: terms add up, limits follow by hand, bad input is a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.basis.errors import InputError, UnsupportedError
+from simulator.layout.capacity import Capacity, capacity_of
+from simulator.layout.capacity_question import ask_capacity
+from simulator.layout.rank_memory import stages_of, weight_bytes
+from simulator.layout.verdict import DOES_NOT_FIT, FITS, judge, short_bytes
+
+GIB = 2**30
+
+
+def capacity(**options: object) -> Capacity:
+    given = {"model": "v4-flash", "chip": "b200", "count": 8, "contexts": "1048576"} | options
+    return capacity_of(ask_capacity(**given))  # type: ignore[arg-type]
+
+
+def test_terms_add_up_to_the_chip() -> None:
+    for options in ({}, {"model": "v4-pro", "chip": "h200"}, {"dp": 8}, {"memory_share": 0.5}):
+        answer = capacity(**options)
+        total = sum(term.nbytes for term in answer.terms)
+        assert total == answer.question.chip.hbm_capacity_bytes
+
+
+def test_replicated_attention_weights_of_data_parallel_ranks() -> None:
+    tensor = capacity(engine="vllm-0.22")
+    data = capacity(engine="vllm-0.22", dp=8)
+    assert 5.5 < (data.weight_bytes - tensor.weight_bytes) / GIB < 7.5
+    # From the weights alone: no workspace.
+    left = [answer.budget_bytes + answer.activation_bytes for answer in (data, tensor)]
+    assert 8 * left[0] / left[1] == pytest.approx(7.68, abs=0.15)
+    assert data.requests / tensor.requests == pytest.approx(7.68, abs=0.15)
+
+
+def test_observed_requests_on_eight_b200() -> None:
+    # vLLM issue 51454 printed 20.43 and 156.9; workspace is our own estimate.
+    assert capacity(engine="vllm-0.22").requests == pytest.approx(20.43, rel=0.02)
+    assert capacity(engine="vllm-0.22", dp=8).requests == pytest.approx(156.9, rel=0.02)
+
+
+def test_tensor_parallel_replicates_the_cache_and_data_parallel_splits_requests() -> None:
+    one = capacity(engine="ideal", count=4).fits[0].request_bytes
+    assert capacity(engine="ideal", count=8).fits[0].request_bytes == one
+    split = capacity(engine="ideal", count=8, dp=8)
+    assert split.requests == pytest.approx(8 * split.fits[0].requests)
+
+
+def test_context_parallel_shards_compressed_entries_only() -> None:
+    whole = {c.name: c.units for c in capacity(engine="ideal").fits[0].charges}
+    shared = {c.name: c.units for c in capacity(engine="ideal", cp=4).fits[0].charges}
+    for name, units in whole.items():
+        assert shared[name] == (units // 4 if name in ("c4", "c128") else units)
+
+
+def test_pipeline_stages_hold_their_own_layers() -> None:
+    assert [(s.first, s.stop) for s in stages_of(61, 4)] == [(0, 15), (15, 30), (30, 45), (45, 61)]
+    question = ask_capacity(model="v4-pro", chip="b200", count=8, pp=4, contexts="65536")
+    whole = ask_capacity(model="v4-pro", chip="b200", count=2, contexts="65536")
+    assert sum(weight_bytes(question)) == sum(weight_bytes(whole))
+    assert capacity_of(question).requests > capacity_of(whole).requests
+
+
+def test_mix_lies_between_its_parts() -> None:
+    short = capacity(contexts="8192").requests
+    long = capacity(contexts="1048576").requests
+    mixed = capacity(contexts="8192:1,1048576:1").requests
+    # Workspace is that of the longest context, so the short one alone has a little more room.
+    assert mixed == pytest.approx(2 / (1 / short + 1 / long), rel=1e-3)
+    assert long < mixed < short
+
+
+def test_more_context_never_holds_more_requests() -> None:
+    for engine in ("ideal", "sglang-0.5", "sglang-0.5-cap", "vllm-0.33", "trtllm-1.3"):
+        found = [
+            capacity(engine=engine, contexts=str(n)).requests
+            for n in (1, 127, 128, 4096, 4097, 65536, 10**6)
+        ]
+        assert found == sorted(found, reverse=True)
+
+
+def test_verdicts() -> None:
+    enough = capacity(requests=20)
+    verdict = judge(enough)
+    assert verdict.exit_code == FITS
+    assert verdict.sentence.startswith("fits: 20 wanted, ")
+    short = capacity(requests=30)
+    verdict = judge(short)
+    assert verdict.exit_code == DOES_NOT_FIT
+    needed = 30 * short.fits[0].request_bytes - short.budget_bytes
+    assert short_bytes(short) == needed
+    assert f"{needed / GIB:,.2f} GiB a chip short" in verdict.sentence
+    # The smallest change is a setting, and it works as typed.
+    assert "smallest change that fits: --in-flight-tokens" in verdict.sentence
+    option = verdict.sentence.split("--in-flight-tokens ")[1].split()[0]
+    assert capacity(requests=30, in_flight_tokens=int(option)).is_enough
+
+
+def test_weights_that_do_not_fit() -> None:
+    verdict = judge(capacity(model="v4-pro", chip="h200", contexts="8192"))
+    assert verdict.exit_code == DOES_NOT_FIT
+    assert "weights and workspace alone exceed a chip's memory by" in verdict.sentence
+    assert "--expert-dtype fp4" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"contexts": "2000000"}, r"takes at most 1,048,576 \(951,424 too many\)"),
+        ({"contexts": "many"}, "cannot be read; give tokens"),
+        ({"contexts": "8192:0"}, "share of context 8192 is 0, expected more than 0"),
+        ({"contexts": "0"}, "context is 0, expected 1"),
+        ({"count": 24, "tp": 24}, r"tp 24 does not divide the 64 heads .* try tp 16"),
+        ({"count": 16, "tp": 16}, r"tp 16 does not divide the 8 output groups .*; try tp 8"),
+        ({"count": 7, "dp": 2}, "dp 2 x pp 1 does not divide the 7 chips"),
+        ({"engine": "sglang-0.5", "requests": 300}, r"slots for 256 .* 44 too many\); try --max-r"),
+        ({"max_requests": 5}, "sets no state aside"),
+        ({"memory_share": 1.5}, "memory share is 1.5, expected more than 0 and at most 1"),
+        ({"cp": 3, "engine": "ideal"}, "cp 3 does not divide the 8 ranks of a tensor group"),
+        ({"expert_dtype": "fp3"}, "unknown expert dtype 'fp3'"),
+        ({"ep": 5}, "expert-parallel degree 5 does not divide the 8 ranks"),
+        ({"in_flight_tokens": 0}, "in-flight tokens is 0, expected 1"),
+    ],
+)
+def test_bad_input(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as error:
+        capacity(**options)
+    assert not isinstance(error.value, UnsupportedError)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"engine": "ascend", "index_dtype": "fp4"}, "unknown index precision 'fp4'.*known are"),
+        ({"engine": "vllm-0.33", "cp": 2}, "cp 2 is not supported; nearest: dp 8 with tp 1"),
+    ],
+)
+def test_unsupported(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UnsupportedError, match=sentence):
+        capacity(**options)

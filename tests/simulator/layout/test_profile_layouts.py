@@ -1,0 +1,87 @@
+"""Layout sections of profiles: faults are sentences with file and line; copies work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulator.basis.errors import FileFormatError
+from simulator.layout.entry_bytes import find_row_format, row_formats
+from simulator.lower import profile as profile_module
+from simulator.lower.profile import find_profile, layout_of
+from workloads.deepseek_v4.config import find_model
+from workloads.deepseek_v4.precision import Precision
+
+PROFILES = Path(profile_module.__file__).parent / "profiles"
+
+
+def edited(tmp_path: Path, name: str, old: str, new: str) -> Path:
+    text = (PROFILES / f"{name}.yaml").read_text()
+    assert old in text
+    path = tmp_path / "own.yaml"
+    path.write_text(text.replace(old, new, 1))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "c128: {lives: context, page_tokens: 256",
+            "c128: {lives: context, page_tokens: 64",
+            r"own.yaml:\d+: .*a page of 64 tokens cannot hold whole c128 entries of 128 tokens; "
+            "try 128",
+        ),
+        (
+            "{name: c128_states, pools: [c128_state]}",
+            "{name: c128_states, pools: [c4_state]}",
+            "groups do not add up to the 7 pools: c128_state in none; c4_state in more than one",
+        ),
+        ("    c4_state:", "    c5_state:", "c5_state"),
+        ("window: {lives: sliding, page_tokens", "window: {lives: sliding, rows", "'page_tokens'"),
+        ("window: {lives: sliding", "window: {lives: context", "pool window forgets its rows"),
+        ("kind: blocks", "kind: heap", "heap"),
+    ],
+)
+def test_faults(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    with pytest.raises(FileFormatError, match=sentence):
+        find_profile(edited(tmp_path, "vllm-0.33", old, new))
+
+
+def test_rule_without_origin(tmp_path: Path) -> None:
+    own = edited(tmp_path, "ideal", '  source: "DeepSeek-V4 report 3.5.1, nothing padded"\n', "")
+    with pytest.raises(FileFormatError, match="needs either a 'source' or a 'guess'"):
+        find_profile(own)
+
+
+def test_layout_of_another_profile_by_name(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text('name: own\nversion: "1"\nkernels: vllm\nlayout: vllm-0.22\n')
+    assert layout_of(find_profile(own)) == layout_of(find_profile("vllm-0.22"))
+    own.write_text('name: own\nversion: "1"\nkernels: vllm\n')
+    assert layout_of(find_profile(own)) == layout_of(find_profile("ideal"))
+
+
+def test_row_formats_agree_with_the_packed_arrays() -> None:
+    config = find_model("v4-pro")
+    for kv in ("fp8", "bf16"):
+        packed = Precision(kv=kv).kv_format(config).nbytes
+        assert find_row_format(f"kv_{kv}").nbytes(512, 64) == packed
+    for index in ("fp8", "fp4", "bf16"):
+        packed = Precision(index=index).index_format(config).nbytes
+        assert find_row_format(f"index_{index}").nbytes(128) == packed
+
+
+def test_published_row_bytes() -> None:
+    found = {n: f.nbytes(512, 64) for n, f in row_formats().items() if n.startswith("kv_")}
+    assert found == {
+        "kv_fp8": 584,
+        "kv_fp8_uniform": 512,
+        "kv_bf16": 1024,
+        "kv_fp8_a5": 640,
+        "kv_mxfp4": 368,
+        "kv_nvfp4": 384,
+    }
+    index = {n: f.nbytes(128) for n, f in row_formats().items() if n.startswith("index_")}
+    assert index == {"index_fp8": 132, "index_fp4": 68, "index_bf16": 256, "index_int8": 130}
