@@ -1,0 +1,233 @@
+"""What index formats cost: bytes, the scan's time on a chip, its share of a step, and capacity.
+
+Times come from the tile model with ideal kernels, the same for all formats: engines' measured
+kernels are of FP8 keys alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from hwmodels.chip import ChipSpec
+from simulator.basis.errors import DoesNotFitError, InputError, UnsupportedError
+from simulator.cost.critical_path import critical_ps_of
+from simulator.cost.engine_price import engine_price
+from simulator.cost.memory import check_memory
+from simulator.cost.memory_use import memory_use
+from simulator.cost.price import Price, Target
+from simulator.cost.question import AskedStep, ask
+from simulator.cost.records import records_of
+from simulator.cost.result import MemoryUse
+from simulator.cost.step import rank_graph
+from simulator.cost.timeline import timeline
+from simulator.indexer.index_kernel import as_run, index_math, is_scan, scans
+from simulator.lower.kernel import Demand, Kernel
+from simulator.lower.lowering import lower
+from simulator.lower.profile import find_profile
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.state import model_state
+from workloads.graph import Graph
+from workloads.layout_check import check_layout
+from workloads.run_stats import RunStats
+from workloads.state_layout import StateLayout
+
+PRECISIONS = ("fp4", "fp8", "bf16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPoint:
+    """One precision on a chip at a context, for a decode step; bytes and times of one chip.
+
+    `query_bytes` are those of one token's index heads, rounded as keys are. `scan_*` are of one
+    layer's scan of all the chip's requests. `step_ps` and `scan_share` (of the step, along what
+    its end waits for) are None where the step does not fit the chips; `misfit` then says why.
+    `capacity_tokens` is what one chip caches beside weights and workspace.
+    """
+
+    chip: str
+    context: int
+    precision: str
+    math: str
+    requests: int
+    key_bytes: int
+    query_bytes: int
+    scan_layers: int
+    scan_bytes: int
+    scan_ps: int
+    scan_bytes_per_s: float
+    peak_bytes_per_s: float
+    bound: str
+    step_ps: int | None
+    scan_share: float | None
+    cache_bytes_per_token: float
+    capacity_tokens: int
+    misfit: str = ""
+
+
+def costs(
+    *,
+    model: str,
+    chips: Sequence[str],
+    contexts: Sequence[int],
+    batch: int,
+    count: int,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[CostPoint]:
+    """Every chip, context and precision; attention data-parallel, experts split over all chips."""
+    steps = [
+        asked(model, chip, context, batch, count, precision)
+        for chip in chips
+        for context in contexts
+        for precision in PRECISIONS
+    ]
+    found = []
+    for done, step in enumerate(steps, 1):
+        say(f"costing {step.chip.name}: step {done} of {len(steps)}")
+        found.append(_cost(step))
+    return found
+
+
+def asked(model: str, chip: str, context: int, batch: int, count: int, precision: str) -> AskedStep:
+    """The decode step that is costed, checked."""
+    step = ask(
+        model=model,
+        chip=chip,
+        count=count,
+        tp=1,
+        dp=count,
+        ep=count,
+        batch=batch,
+        context=context,
+        index_dtype=precision,
+    )
+    least = key_tokens(step.config, _precision(step))
+    if context < least:
+        raise InputError(
+            f"--context {context} holds no index key: one stands for {least} tokens, so give at "
+            f"least {least} ({least - context} more)"
+        )
+    return step
+
+
+def key_tokens(config: ModelConfig, precision: Precision) -> int:
+    """Tokens that one index key stands for; `UnsupportedError` where a model has no indexer."""
+    for region in model_state(config, precision).regions:
+        if region.pool == "index":
+            return region.growth.tokens
+    raise UnsupportedError(
+        f"{config.name} has no layer with an indexer (no 4 among its compress_ratios): try v4-flash"
+    )
+
+
+def _cost(step: AskedStep) -> CostPoint:
+    question, chip = step.question, step.chip
+    run = _run(step)
+    memory, misfit = _memory(step, run.graph)
+    step_ps, share = (None, None) if misfit else _in_step(run, chip)
+    layout = run.graph.state_layout
+    moved = run.scan.cache_read_bytes
+    key_bytes = _precision(step).index_format(step.config).nbytes
+    return CostPoint(
+        chip=chip.name,
+        context=question.context,
+        precision=question.index_dtype,
+        math=index_math(chip, question.index_dtype).text,
+        requests=run.graph.step.batch,
+        key_bytes=key_bytes,
+        query_bytes=key_bytes * step.config.index_n_heads,
+        scan_layers=len(run.places),
+        scan_bytes=moved,
+        scan_ps=run.price.alone_ps,
+        scan_bytes_per_s=moved / (run.price.alone_ps * 1e-12),
+        peak_bytes_per_s=chip.hbm_bandwidth_bytes_per_s,
+        bound=run.price.bound,
+        step_ps=step_ps,
+        scan_share=share,
+        cache_bytes_per_token=layout.growth_bytes_per_token,
+        capacity_tokens=capacity_tokens(memory, layout, run.graph.step.batch),
+        misfit=misfit,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A lowered and priced step; `places` are the positions of its scans."""
+
+    graph: Graph
+    kernels: Sequence[Kernel]
+    prices: Sequence[Price]
+    places: tuple[int, ...]
+
+    @property
+    def scan(self) -> Demand:
+        """Demand of one scan."""
+        return self.kernels[self.places[0]].demand
+
+    @property
+    def price(self) -> Price:
+        """Price of one scan."""
+        return self.prices[self.places[0]]
+
+
+def scan_price(step: AskedStep) -> Price:
+    """Price of one layer's scan alone, whether or not the step fits."""
+    return _run(step).price
+
+
+def _run(step: AskedStep) -> _Run:
+    """The step's kernels, the scans as the chip runs them; every distinct demand priced once."""
+    precision = _precision(step)
+    check_layout(step.config, precision, step.question.layout)
+    graph = rank_graph(step.question, step.config, precision)
+    target = Target(step.chip, step.node, find_profile(step.question.engine))
+    paths = scans(graph)
+    key, math = precision.index_format(step.config), index_math(step.chip, precision.index)
+    kernels = [
+        replace(kernel, demand=as_run(kernel.demand, key, math))
+        if is_scan(kernel, paths)
+        else kernel
+        for kernel in lower(graph, target.profile, RunStats())
+    ]
+    known: dict[Demand, Price] = {}
+    for kernel in kernels:
+        if kernel.demand not in known:
+            known[kernel.demand] = engine_price(kernel.demand, target)
+    return _Run(
+        graph=graph,
+        kernels=kernels,
+        prices=[known[kernel.demand] for kernel in kernels],
+        places=tuple(i for i, kernel in enumerate(kernels) if is_scan(kernel, paths)),
+    )
+
+
+def _precision(step: AskedStep) -> Precision:
+    asked = step.question
+    return Precision(expert=asked.expert_dtype, index=asked.index_dtype, kv=asked.kv_dtype)
+
+
+def _in_step(run: _Run, chip: ChipSpec) -> tuple[int, float]:
+    """Duration of the step, and the share of it that waits for scans."""
+    records = records_of(timeline(run.kernels, run.prices, chip))
+    total_ps = max(record.end_ps for record in records)
+    waited_ps, _ = critical_ps_of(records, total_ps)
+    return total_ps, sum(waited_ps[place] for place in run.places) / total_ps
+
+
+def _memory(step: AskedStep, graph: Graph) -> tuple[MemoryUse, str]:
+    """Memory of one chip, and a sentence where it does not fit."""
+    try:
+        return check_memory(graph, step.question, step.config, _precision(step), step.chip), ""
+    except DoesNotFitError as error:
+        return memory_use(graph, step.chip.hbm_capacity_bytes), error.message
+
+
+def capacity_tokens(memory: MemoryUse, layout: StateLayout, requests: int) -> int:
+    """Tokens that one chip caches beside weights, workspace and the requests' fixed state.
+
+    Assumes: no page or pool is padded and the engine reserves nothing; an engine's own layout
+        holds fewer, and one that budgets 132 B a key whatever its format gains none with FP4.
+    """
+    fixed = memory.weight_bytes + memory.workspace_bytes + requests * layout.fixed_bytes
+    return max(0, int((memory.capacity_bytes - fixed) / layout.growth_bytes_per_token))
