@@ -5,7 +5,73 @@ Recorded by the evaluator, or stated; a stated one is an `Assumes:` line of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import exp, lgamma
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChoices:
+    """Choices of a run, by layer: entries that queries picked, experts that tokens chose.
+
+    `picks` [rows, k] are ids of the row's own request, -1 where there is none; `experts` [rows,
+    slots]. `requests` [rows] says which request a row belongs to; rows of one request follow one
+    another in its order. Equal by `digest`, which stands for the arrays.
+    """
+
+    digest: str
+    picks: Mapping[str, Array] = field(compare=False, repr=False)
+    experts: Mapping[str, Array] = field(compare=False, repr=False)
+    requests: Array = field(compare=False, repr=False)
+
+    def queries(self) -> Iterator[Array]:
+        """Picks [queries, k] of each request of each layer, in order."""
+        for picks in self.picks.values():
+            for request in np.unique(self.requests):
+                yield picks[self.requests == request]
+
+    def overlap(self) -> float | None:
+        """Share of its picks that a query has in common with the one before; None: no such pair."""
+        shares = [
+            len(np.intersect1d(before[before >= 0], after[after >= 0])) / (after >= 0).sum()
+            for queries in self.queries()
+            for before, after in pairwise(queries)
+            if (after >= 0).any()
+        ]
+        return float(np.mean(shares)) if shares else None
+
+    def distinct_experts(self, tokens: int) -> float:
+        """Distinct experts that so many of the recorded tokens touch, averaged over layers.
+
+        Of N tokens of which n chose an expert, t drawn at random miss it with chance
+        C(N - n, t) / C(N, t).
+
+        Assumes: tokens beyond the recorded ones touch no expert that those missed.
+        """
+        touched = []
+        for ids in self.experts.values():
+            count = len(ids)
+            drawn = min(tokens, count)
+            _, chosen = np.unique(ids, return_counts=True)
+            sizes, experts = np.unique(chosen, return_counts=True)
+            missed = [_missing(count, int(size), drawn) for size in sizes]
+            touched.append(float((experts * (1.0 - np.array(missed))).sum()))
+        return sum(touched) / len(touched)
+
+
+def _missing(count: int, chosen: int, drawn: int) -> float:
+    """Chance that none of `drawn` out of `count` is one of the `chosen`."""
+    if drawn > count - chosen:
+        return 0.0
+    ways = lgamma(count - chosen + 1) - lgamma(count - chosen - drawn + 1)
+    return exp(ways - lgamma(count + 1) + lgamma(count - drawn + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +85,34 @@ class RunStats:
 
     top_k_overlap: float = 0.95
     distinct_experts: float | None = None
+    choices: RecordedChoices | None = None
+
+    @classmethod
+    def of(cls, choices: RecordedChoices) -> RunStats:
+        """Statistics of recorded choices; what they leave open is stated."""
+        overlap = choices.overlap()
+        if overlap is None:
+            return cls(choices=choices)
+        return cls(top_k_overlap=overlap, choices=choices)
+
+    @property
+    def told(self) -> str:
+        """What of the statistics is recorded, in words."""
+        if self.choices is None:
+            return "nothing recorded"
+        picks, experts = len(self.choices.picks), len(self.choices.experts)
+        known = "stated" if self.choices.overlap() is None else "recorded"
+        return (
+            f"layers with picks: {picks}, with experts: {experts}; consecutive queries share "
+            f"{self.top_k_overlap:.1%} of their picks ({known})"
+        )
 
     def expected_experts(self, experts: int, per_token: int, tokens: int) -> float:
-        """Distinct experts that `tokens` tokens touch: E (1 - (1 - k/E)^tokens)."""
+        """Distinct experts that `tokens` tokens touch: E (1 - (1 - k/E)^tokens), or recorded."""
         if self.distinct_experts is not None:
             return min(float(experts), self.distinct_experts)
+        if self.choices is not None and self.choices.experts:
+            return self.choices.distinct_experts(tokens)
         return experts * (1.0 - (1.0 - per_token / experts) ** tokens)
 
     def distinct_picks(self, visible: int, picks: int, queries: int) -> float:

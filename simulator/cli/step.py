@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from simulator.cli.options import (
 
 if TYPE_CHECKING:
     from simulator.cost.question import AskedStep
+    from simulator.cost.result import StepResult
 
 Model = Annotated[str, typer.Option(help="Model name, or path to YAML or config.json.")]
 Chip = Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")]
@@ -46,6 +48,14 @@ ExpertDtype = Annotated[
 Kernels = Annotated[
     bool, typer.Option("--kernels", help="Print the kernel list, a line a distinct kernel.")
 ]
+Choices = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Recorded top-k and expert ids (.npz) in place of stated ones; see "
+        "simulator.evaluate.choices.write_choices.",
+    ),
+]
 OutFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
 ]
@@ -66,6 +76,7 @@ def step(
     engine: Engine = "ideal",
     index_dtype: IndexDtype = "fp8",
     expert_dtype: ExpertDtype = None,
+    choices: Choices = None,
     kernels: Kernels = False,
     out: OutFolder = None,
     json: JsonFile = None,
@@ -93,16 +104,17 @@ def step(
         index_dtype=index_dtype,
         expert_dtype=expert_dtype,
     )
-    _answer(asked, kernels, out, json)
+    _answer(asked, choices, kernels, out, json)
 
 
-def _answer(asked: AskedStep, kernels: bool, out: Path | None, json: Path | None) -> None:
+def _answer(
+    asked: AskedStep, choices: Path | None, kernels: bool, out: Path | None, json: Path | None
+) -> None:
     """Cost the step, write what was asked for, then print."""
     from reports.terminal import print_step
-    from simulator.cost.step import cost_step
 
     with error_console().status("costing the step"):
-        result = cost_step(asked.question, asked.config, asked.chip, asked.node)
+        result = _costed(asked, choices)
     files = None
     if out is not None:
         files = write_files(out, [(asked.question.phase.capitalize(), result)])
@@ -118,3 +130,18 @@ def _answer(asked: AskedStep, kernels: bool, out: Path | None, json: Path | None
         print_kernels(console(), result)
     if files is not None:
         say_files(files)
+
+
+def _costed(asked: AskedStep, choices: Path | None) -> StepResult:
+    """The step, with recorded choices where a file of them is given; a note says so."""
+    from simulator.cost.step import cost_step
+
+    if choices is None:
+        return cost_step(asked.question, asked.config, asked.chip, asked.node)
+    from simulator.evaluate.choices import load_choices
+    from workloads.run_stats import RunStats
+
+    stats = RunStats.of(load_choices(choices, asked.config, asked.question.context))
+    result = cost_step(asked.question, asked.config, asked.chip, asked.node, stats)
+    note = f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
+    return replace(result, notes=(*result.notes, note))

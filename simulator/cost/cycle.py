@@ -6,35 +6,47 @@ Everything else (units, latency, pipeline, launch) is as in the tile model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from hwmodels.bandwidth.curve import rate_curve
 from hwmodels.chip import ChipSpec
-from simulator.cost.cycle_joint import joint_prices
+from hwmodels.llc.accesses import stated_picks
+from hwmodels.llc.spec import chip_cache
+from simulator.cost.cycle_addresses import Addresses, Chosen, Picked, addresses_of, again_share
+from simulator.cost.cycle_joint import joint_factor, joint_prices
+from simulator.cost.cycle_window import joined_windows, kernel_window, stack_pieces, window_curve
 from simulator.cost.llc_reuse import fetch_factor
-from simulator.cost.memory_mix import memory_mix
 from simulator.cost.memory_rate import MemoryRate
 from simulator.cost.price import Price, Target
 from simulator.cost.tile import price_by_tiles
 from simulator.cost.tile_plan import Values
 from simulator.cost.traffic import Traffic
 from simulator.lower.kernel import Demand, Kernel
+from workloads.graph import Graph
+from workloads.run_stats import RunStats
 
 
-def cycle_prices(kernels: Sequence[Kernel], target: Target) -> list[Price]:
+def cycle_prices(
+    kernels: Sequence[Kernel], target: Target, graph: Graph, stats: RunStats
+) -> list[Price]:
     """Price of every kernel of a step; those that run side by side go through memory together."""
+    addresses = addresses_of(kernels, graph, stats)
+
+    def price(demand: Demand, slower: float = 1.0) -> Price:
+        return cycle_price(demand, target, addresses.get(demand), slower)
+
     known: dict[Demand, Price] = {}
     for kernel in kernels:
         if kernel.demand not in known:
-            known[kernel.demand] = cycle_price(kernel.demand, target)
+            known[kernel.demand] = price(kernel.demand)
     prices = [known[kernel.demand] for kernel in kernels]
-    return joint_prices(
-        kernels, prices, target.chip, lambda demand, slower: cycle_price(demand, target, slower)
-    )
+    return joint_prices(kernels, prices, target.chip, addresses, price)
 
 
-def cycle_price(demand: Demand, target: Target, slower: float = 1.0) -> Price:
+def cycle_price(
+    demand: Demand, target: Target, addresses: Addresses | None = None, slower: float = 1.0
+) -> Price:
     """Price by tiles, with memory as the burst-level model has the kernel's own mix of accesses.
 
     `slower` is a factor on the time of memory, of those that run beside the kernel.
@@ -43,24 +55,50 @@ def cycle_price(demand: Demand, target: Target, slower: float = 1.0) -> Price:
     """
 
     def memory(demand: Demand, moved: Traffic, chip: ChipSpec) -> MemoryRate:
-        own = simulated_rate(demand, moved, chip)
+        own = simulated_rate(demand, moved, chip, addresses)
         return lambda in_flight_bytes: own(in_flight_bytes) / slower
 
     return price_by_tiles(demand, target, memory, "cycle")
 
 
-def simulated_rate(demand: Demand, moved: Traffic, chip: ChipSpec) -> MemoryRate:
+def simulated_rate(
+    demand: Demand, moved: Traffic, chip: ChipSpec, addresses: Addresses | None = None
+) -> MemoryRate:
     """Rate in a closed loop: as many bytes in flight as the kernel's cores keep.
 
     Bytes that the last-level cache did not keep for their reuse come again, and slow the rest.
     """
     if not moved.dram_bytes:
         return lambda in_flight_bytes: np.full_like(in_flight_bytes, np.inf, dtype=float)
-    curve = rate_curve(chip, memory_mix(demand, moved))
-    factor = fetch_factor(demand, moved, chip)
+    curve = window_curve(chip, kernel_window(demand, moved, addresses))
+    factor = addressed_fetch_factor(demand, moved, chip, addresses)
 
     def rate(in_flight_bytes: Values) -> Values:
         found: Values = np.interp(in_flight_bytes, curve.in_flight_bytes, curve.bytes_per_s)
         return found / factor
 
     return rate
+
+
+def addressed_fetch_factor(
+    demand: Demand, moved: Traffic, chip: ChipSpec, addresses: Addresses | None
+) -> float:
+    """Bytes from and to memory over those that the traffic counts, by the picks where known."""
+    if not isinstance(addresses, Picked):
+        return fetch_factor(demand, moved, chip)
+    runs, picked_bytes = [], 0
+    for run in demand.cache_runs:
+        if (run.run_bytes, run.written) == addresses.pattern:
+            picked_bytes += run.nbytes
+            run = replace(run, touch_bytes=run.nbytes)
+        runs.append(run)
+    others = fetch_factor(replace(demand, cache_runs=tuple(runs)), moved, chip)
+    again = picked_bytes * again_share(addresses, chip_cache(chip))
+    return others + again / max(moved.dram_bytes, 1)
+
+
+# What stands behind a result of this rung, beyond the tile model.
+ASSUMED_BY_CYCLE: tuple[object, ...] = (
+    joint_prices, joint_factor, joined_windows, stack_pieces, Picked.runs, Chosen.runs,
+    simulated_rate, stated_picks,
+)  # fmt: skip

@@ -6,21 +6,18 @@ same time is simulated once as one mix; its kernels are priced again, slower by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from hwmodels.bandwidth.curve import rate_curve
-from hwmodels.bandwidth.mix import Mix, joined_parts, mix_bytes
 from hwmodels.chip import ChipSpec
-from simulator.cost.memory_mix import memory_mix
+from simulator.cost.cycle_addresses import Addresses
+from simulator.cost.cycle_window import Window, joined_windows, kernel_window, window_curve
 from simulator.cost.price import Price
 from simulator.cost.timeline import Placed, simulate_layer
 from simulator.lower.kernel import Demand, Kernel
 
-# Full rate of a mix in bytes a second, and the price of a kernel whose memory is slower by a
-# factor.
-FullRate = Callable[[Mix], float]
+# Addresses of kernels by demand, and the price of a kernel whose memory is slower by a factor.
+AddressesOf = Mapping[Demand, Addresses]
 PriceAgain = Callable[[Demand, float], Price]
 
 
@@ -28,6 +25,7 @@ def joint_prices(
     kernels: Sequence[Kernel],
     prices: Sequence[Price],
     chip: ChipSpec,
+    addresses: AddressesOf,
     price_again: PriceAgain,
 ) -> list[Price]:
     """Prices with what kernels of different streams cost each other in memory.
@@ -43,7 +41,7 @@ def joint_prices(
         key = tuple(kernel.signature for kernel in own)
         if key not in known:
             known[key] = list(own_prices)
-            for i, factor in joint_factors(own, own_prices, chip).items():
+            for i, factor in joint_factors(own, own_prices, chip, addresses).items():
                 again = (own[i].demand, factor)
                 if again not in repriced:
                     repriced[again] = price_again(*again)
@@ -62,17 +60,22 @@ def _layers(
 
 
 def joint_factors(
-    kernels: Sequence[Kernel], prices: Sequence[Price], chip: ChipSpec
+    kernels: Sequence[Kernel],
+    prices: Sequence[Price],
+    chip: ChipSpec,
+    addresses: AddressesOf,
 ) -> dict[int, float]:
     """Factors on the memory time of the kernels of a layer that share memory, by position."""
     if len({kernel.stream for kernel in kernels}) < 2:
         return {}
-    mixes = [memory_mix(k.demand, p.traffic) for k, p in zip(kernels, prices, strict=True)]
-    sharing = {i for i, mix in enumerate(mixes) if mix and "memory" in prices[i].shares}
+    windows: dict[int, Window] = {}
+    for i, (kernel, price) in enumerate(zip(kernels, prices, strict=True)):
+        if price.traffic.dram_bytes and "memory" in price.shares:
+            window = kernel_window(kernel.demand, price.traffic, addresses.get(kernel.demand))
+            windows[i] = window.rated(window.nbytes / price.run_ps)
     factors: dict[int, float] = {}
-    for members, shares in _side_by_side(simulate_layer(kernels, prices, chip), sharing):
-        demands = [_rated(mixes[i], mix_bytes(mixes[i]) / prices[i].run_ps) for i in members]
-        slower = joint_factor(demands, lambda mix: rate_curve(chip, mix).full_bytes_per_s)
+    for members, shares in _side_by_side(simulate_layer(kernels, prices, chip), set(windows)):
+        slower = joint_factor([windows[i] for i in members], chip)
         for i, share in zip(members, shares, strict=True):
             factors[i] = factors.get(i, 1.0) + share * (slower - 1.0)
     return {i: round(factor, 6) for i, factor in factors.items() if round(factor, 6) != 1.0}
@@ -94,19 +97,15 @@ def _side_by_side(
             yield list(members), list(members.values())
 
 
-def _rated(mix: Mix, bytes_per_ps: float) -> Mix:
-    """The mix with its bytes as those of a picosecond of a kernel on its own."""
-    total = mix_bytes(mix)
-    return tuple(replace(part, nbytes=part.nbytes / total * bytes_per_ps) for part in mix)
-
-
-def joint_factor(mixes: Sequence[Mix], full_rate: FullRate) -> float:
-    """Memory time of mixes together, over the sum of their times one after the other.
+def joint_factor(windows: Sequence[Window], chip: ChipSpec) -> float:
+    """Memory time of windows together, over the sum of their times one after the other.
 
     Assumes: kernels side by side put their accesses into the memory's queues in proportion to the
         bytes a second that each moves on its own; together they have as many streams as the chip
         has cores, and what their mix costs is that of a memory with enough in flight.
     """
-    together = joined_parts(part for mix in mixes for part in mix)
-    apart = sum(mix_bytes(mix) / full_rate(mix) for mix in mixes)
-    return mix_bytes(together) / full_rate(together) / apart
+
+    def seconds(window: Window) -> float:
+        return window.nbytes / window_curve(chip, window).full_bytes_per_s
+
+    return seconds(joined_windows(windows)) / sum(seconds(window) for window in windows)

@@ -17,8 +17,7 @@ from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
-from simulator.cost.cycle import cycle_price, cycle_prices, simulated_rate
-from simulator.cost.cycle_joint import joint_factor, joint_prices
+from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.engine_assumptions import always_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
@@ -64,9 +63,7 @@ _OF_FIDELITY: dict[str, tuple[object, ...]] = {
     "cycle": (
         *_OF_TILES,
         cycle_price,
-        joint_prices,
-        joint_factor,
-        simulated_rate,
+        *ASSUMED_BY_CYCLE,
         rate_curve,
         window_runs,
         missed_runs,
@@ -100,7 +97,7 @@ def cost_step(
     target = Target(chip, node, find_profile(question.engine))
     kernels = lower(graph, target.profile, stats or RunStats())
     if question.fidelity == "cycle":
-        prices = cycle_prices(kernels, target)
+        prices = cycle_prices(kernels, target, graph, stats or RunStats())
     else:
         prices = _prices(kernels, target, FIDELITIES[question.fidelity])
     timed = timeline(kernels, prices, chip, progress)

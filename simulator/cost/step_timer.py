@@ -65,10 +65,11 @@ class StepTimer:
 
     def _cost(self, step: StepShape) -> int:
         layout = self.question.layout
-        graph = build_graph(self.config, step.split(layout.data), self.precision)
-        kernels = lower(shard(graph, layout, step.tokens), self.target.profile, self.stats)
+        whole = build_graph(self.config, step.split(layout.data), self.precision)
+        graph = shard(whole, layout, step.tokens)
+        kernels = lower(graph, self.target.profile, self.stats)
         if self.question.fidelity == "cycle":
-            prices = cycle_prices(kernels, self.target)
+            prices = cycle_prices(kernels, self.target, graph, self.stats)
         else:
             known: dict[Demand, Price] = {}
             for kernel in kernels:

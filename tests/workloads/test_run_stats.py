@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.run_stats import RunStats
+from workloads.run_stats import RecordedChoices, RunStats
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,51 @@ def test_distinct_picks_lie_between_one_query_s_and_all_touches(visible, data, q
     picks = data.draw(st.integers(1, visible))
     touched = RunStats(top_k_overlap=overlap).distinct_picks(visible, picks, queries)
     assert picks - 1e-6 <= touched <= min(visible, picks * queries) + 1e-6
+
+
+def choices(picks=None, experts=None, requests=None):
+    rows = len(next(iter((picks or experts).values())))
+    return RecordedChoices(
+        digest="test", picks=picks or {}, experts=experts or {},
+        requests=np.arange(rows) if requests is None else requests,
+    )  # fmt: skip
+
+
+def test_recorded_tokens_touch_what_they_touched():
+    ids = np.array([[0, 1], [1, 2], [1, 7], [0, 1]])
+    stats = RunStats.of(choices(experts={"a": ids}))
+    assert stats.expected_experts(8, 2, 4) == pytest.approx(4)
+    assert stats.expected_experts(8, 2, 400) == pytest.approx(4)
+    assert stats.expected_experts(8, 2, 1) == pytest.approx(2)
+    # Two of four: expert 1 always, 0 in all but one of six pairs, 2 and 7 in three each.
+    assert stats.expected_experts(8, 2, 2) == pytest.approx(1 + 5 / 6 + 1 / 2 + 1 / 2)
+    both = RunStats.of(choices(experts={"a": ids, "b": np.zeros((4, 2), int)}))
+    assert both.expected_experts(8, 2, 4) == pytest.approx((4 + 1) / 2)
+    assert both.top_k_overlap == RunStats().top_k_overlap
+
+
+def test_recorded_uniform_choices_are_as_stated():
+    random = np.random.default_rng(5)
+    ids = np.stack([random.permutation(256)[:6] for _ in range(512)])
+    stats = RunStats.of(choices(experts={"a": ids}))
+    for tokens in (1, 16, 128):
+        stated = RunStats().expected_experts(256, 6, tokens)
+        assert stats.expected_experts(256, 6, tokens) == pytest.approx(stated, rel=0.02)
+
+
+def test_overlap_is_that_of_one_request_s_consecutive_queries():
+    picks = np.array([[0, 1, 2, 3], [9, 9, 9, 9], [1, 2, 3, 4], [2, 3, 8, -1]])
+    stats = RunStats.of(choices(picks={"a": picks}, requests=np.array([0, 1, 0, 0])))
+    assert stats.top_k_overlap == pytest.approx((3 / 4 + 2 / 3) / 2)
+    assert "layers with picks: 1," in stats.told
+    assert "(recorded)" in stats.told
+    apart = RunStats.of(choices(picks={"a": picks}))
+    assert apart.top_k_overlap == RunStats().top_k_overlap
+    assert "(stated)" in apart.told
+    assert RunStats().told == "nothing recorded"
+
+
+def test_statistics_can_be_keys():
+    one = RunStats.of(choices(experts={"a": np.array([[0, 1]])}))
+    assert hash(one) == hash(RunStats.of(choices(experts={"a": np.array([[0, 1]])})))
+    assert one != RunStats()

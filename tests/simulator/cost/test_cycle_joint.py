@@ -8,10 +8,11 @@ from functools import cache
 import pytest
 
 from hwmodels.bandwidth.curve import rate_curve
-from hwmodels.bandwidth.mix import Mix, MixPart
+from hwmodels.bandwidth.mix import MixPart
 from hwmodels.chip import find_chip
 from simulator.cost.cycle import cycle_price, cycle_prices
 from simulator.cost.cycle_joint import joint_factor, joint_factors, joint_prices
+from simulator.cost.cycle_window import Window
 from simulator.cost.price import Price, Target
 from simulator.cost.question import ask
 from simulator.cost.step import cost_step
@@ -19,15 +20,19 @@ from simulator.cost.step_timer import StepTimer
 from simulator.cost.timeline import timeline
 from simulator.lower.kernel import Demand, Kernel, Operand
 from simulator.lower.profile import find_profile
+from workloads.graph import Graph
+from workloads.run_stats import RunStats
+from workloads.step_shape import StepShape
 
 B200 = find_chip("b200")
 TARGET = Target(B200, None, find_profile("ideal"))
 READS = Demand(family="read", weight_bytes=10**8)
+EMPTY = Graph(StepShape(((1, 0),)), (), {}, {}, {}, (), {})
 WRITES = Demand(family="write", outputs=(Operand(10**8),))
 
 
-def full_rate(mix: Mix) -> float:
-    return rate_curve(B200, mix).full_bytes_per_s
+def full_rate(*parts: MixPart) -> float:
+    return rate_curve(B200, parts).full_bytes_per_s
 
 
 def kernel(demand: Demand, stream: int, after: tuple[int, ...] = ()) -> Kernel:
@@ -37,28 +42,33 @@ def kernel(demand: Demand, stream: int, after: tuple[int, ...] = ()) -> Kernel:
     )  # fmt: skip
 
 
+def priced(kernels: list[Kernel]) -> list[Price]:
+    return cycle_prices(kernels, TARGET, EMPTY, RunStats())
+
+
 @cache
 def alone(demand: Demand) -> Price:
     return cycle_price(demand, TARGET)
 
 
 def test_reads_beside_writes_turn_the_bus_around() -> None:
-    reads, writes = (MixPart(0, 0, False, 3.0),), (MixPart(0, 0, True, 1.0),)
-    factor = joint_factor([reads, writes], full_rate)
-    apart = 4 / (3 / full_rate(reads) + 1 / full_rate(writes))
-    assert apart / full_rate((*reads, *writes)) == pytest.approx(factor)
+    read, write = MixPart(0, 0, False, 3.0), MixPart(0, 0, True, 1.0)
+    reads, writes = Window((read,), {}), Window((write,), {})
+    factor = joint_factor([reads, writes], B200)
+    apart = 4 / (3 / full_rate(read) + 1 / full_rate(write))
+    assert apart / full_rate(read, write) == pytest.approx(factor)
     assert 1.03 < factor < 1.15
-    assert joint_factor([reads, reads], full_rate) == pytest.approx(1.0)
-    assert joint_factor([writes, reads], full_rate) == pytest.approx(factor)
+    assert joint_factor([reads, reads], B200) == pytest.approx(1.0)
+    assert joint_factor([writes, reads], B200) == pytest.approx(factor)
 
 
 def test_the_factor_is_that_of_the_overlapping_part() -> None:
     both = [kernel(READS, 0), kernel(WRITES, 1)]
-    factors = joint_factors(both, [alone(READS), alone(WRITES)], B200)
+    factors = joint_factors(both, [alone(READS), alone(WRITES)], B200, {})
     assert factors[0] == pytest.approx(factors[1], abs=0.01)
     assert factors[0] > 1.03
     short = Demand(family="write", outputs=(Operand(2 * 10**7),))
-    part = joint_factors([both[0], kernel(short, 1)], [alone(READS), alone(short)], B200)
+    part = joint_factors([both[0], kernel(short, 1)], [alone(READS), alone(short)], B200, {})
     assert 1.0 < part[0] < part[1]  # the long one has most of its work on its own
 
 
@@ -68,17 +78,17 @@ def test_kernels_that_do_not_overlap_keep_their_prices() -> None:
         [kernel(READS, 0), kernel(WRITES, 0)],
         [kernel(READS, 0), kernel(WRITES, 1, after=(0,))],
     ):
-        assert joint_factors(others, prices, B200) == {}
-        assert cycle_prices(others, TARGET) == prices
+        assert joint_factors(others, prices, B200, {}) == {}
+        assert priced(others) == prices
     quiet = [prices[0], replace(prices[1], contends=False)]
-    assert joint_factors([kernel(READS, 0), kernel(WRITES, 1)], quiet, B200) == {}
+    assert joint_factors([kernel(READS, 0), kernel(WRITES, 1)], quiet, B200, {}) == {}
 
 
 def test_the_layer_takes_longer_by_what_the_mix_costs() -> None:
     both = [kernel(READS, 0), kernel(WRITES, 1)]
-    apart, prices = [alone(READS), alone(WRITES)], cycle_prices(both, TARGET)
+    apart, prices = [alone(READS), alone(WRITES)], priced(both)
     ends = [max(t.end_ps for t in timeline(both, p, B200)) for p in (apart, prices)]
-    factor = joint_factors(both, apart, B200)[0]
+    factor = joint_factors(both, apart, B200, {})[0]
     assert ends[1] / ends[0] == pytest.approx(factor, rel=0.02)
     for before, after in zip(apart, prices, strict=True):
         assert after.traffic == before.traffic
@@ -90,14 +100,14 @@ def test_equal_layers_are_placed_once_and_equal_kernels_priced_once() -> None:
 
     def price_again(demand: Demand, slower: float) -> Price:
         asked.append((demand, slower))
-        return cycle_price(demand, TARGET, slower)
+        return cycle_price(demand, TARGET, None, slower)
 
     layers = [
         replace(one, scope=f"layer{i}")
         for i in range(3)
         for one in (kernel(READS, 0), kernel(WRITES, 1))
     ]
-    prices = joint_prices(layers, [alone(k.demand) for k in layers], B200, price_again)
+    prices = joint_prices(layers, [alone(k.demand) for k in layers], B200, {}, price_again)
     assert len(asked) == 2
     assert prices[:2] == prices[2:4] == prices[4:]
 
