@@ -23,7 +23,9 @@ class Draft:
     """Columns that grow row by row; `line[i]` is where request i came from.
 
     `block_tokens` is the size of the file or of its format; `fixed_block` if the file or the user
-    stated it. `sort` puts requests in order of arrival. `notes` are sentences of the reader.
+    stated it. `sort` puts requests in order of arrival, with a note
+    unless the source never had one order (`sort_quietly`). `notes` are sentences of the
+    reader, `doubts` those of repairs that `strict` refuses.
     `id_tokens[i]`: tokens that the ids of request i cover (its input, unless the reader says else),
     and -1 where it has none.
     """
@@ -32,8 +34,10 @@ class Draft:
         self.file = file
         self.format = format
         self.sort = sort
+        self.sort_quietly = False
         self.block_tokens = 0
         self.fixed_block = False
+        self.scope = ""
         self.notes: list[str] = []
         self.doubts: list[str] = []
         self.line: list[int] = []
@@ -98,7 +102,7 @@ class Draft:
         self.id_tokens.append(id_tokens)
         return len(self.line) - 1
 
-    def extend(
+    def fill(
         self,
         line: Ints,
         input_tokens: Ints,
@@ -109,22 +113,21 @@ class Draft:
         parent: Ints | None = None,
         observed: Ints | None = None,
     ) -> None:
-        """Append many requests without ids; None for `session` gives each its own."""
-        count, start = len(line), len(self.line)
-        own = np.arange(start, start + count)
-        none = np.full(count, -1)
-        for column, values in (
-            (self.line, line),
-            (self.input_tokens, input_tokens),
-            (self.output_tokens, output_tokens),
-            (self.arrival_ns, arrival_ns),
-            (self.delay_ns, np.zeros(count, dtype=np.int64)),
-            (self.session, own if session is None else session),
-            (self.parent, none if parent is None else parent),
-            (self.observed, none if observed is None else observed),
-            (self.id_tokens, none),
-        ):
-            column.extend(values.tolist())
+        """All requests of a table at once, without ids; None for `session` gives each its own."""
+        none = np.full(len(line), -1)
+        columns = {
+            "line": line,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "arrival_ns": arrival_ns,
+            "delay_ns": np.zeros(len(line), dtype=np.int64),
+            "session": np.arange(len(line)) if session is None else session,
+            "parent": none if parent is None else parent,
+            "observed": none if observed is None else observed,
+            "id_tokens": none,
+        }
+        for name, values in columns.items():
+            setattr(self, name, values)
 
     def finish(self, options: ReaderOptions) -> Trace:
         """The checked trace; raises FileFormatError at the first line that cannot be used."""

@@ -225,15 +225,20 @@ def _set_missing(draft: Draft, columns: _Columns, options: ReaderOptions, notes:
 
 
 def _sort(draft: Draft, columns: _Columns, options: ReaderOptions, notes: list[str]) -> None:
-    """In order of arrival; requests of the same time keep the file's order."""
-    arrival = columns.arrival_ns
+    """In order of arrival; requests of the same time keep the file's order.
+
+    A request that waits for a reply stands with the request whose reply it is.
+    """
+    arrival = columns.arrival_ns.copy()
+    for place in np.flatnonzero(arrival == NO_TIME):
+        arrival[place] = arrival[columns.parent[place]]
     latest = np.maximum.accumulate(arrival)
     early = arrival < latest
     if early.any():
         first = draft.file.at(int(columns.line[np.argmax(early)]))
         many = counted(int(early.sum()), "request")
         doubt = f"{many} earlier than a request before, the first at {first}: sorted by time"
-        _doubt(draft, options, notes, [doubt])
+        _doubt(draft, options, notes, [] if draft.sort_quietly else [doubt])
         _select(columns, np.argsort(arrival, kind="stable"))
 
 

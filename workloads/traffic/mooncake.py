@@ -48,7 +48,6 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
         )  # fmt: skip
         draft.ids.add_list(ids or ())
     if following:
-        draft.sort = False
         draft.notes.append(f"{counted(following, 'request')} follow a reply after a delay")
     return draft
 

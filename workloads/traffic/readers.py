@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from simulator.basis.errors import FileFormatError, InputError, unknown_name
+from workloads.traffic.aiperf import AIPERF
+from workloads.traffic.azure import AZURE
+from workloads.traffic.bailian import BAILIAN
+from workloads.traffic.burstgpt import BURSTGPT
+from workloads.traffic.llmservingsim import LLMSERVINGSIM
 from workloads.traffic.mooncake import MOONCAKE
 from workloads.traffic.reader_options import Reader, ReaderOptions
+from workloads.traffic.servegen import SERVEGEN
 from workloads.traffic.trace import Trace
 from workloads.traffic.trace_file import TraceFile
+from workloads.traffic.tracelab import TRACELAB
+from workloads.traffic.vidur import VIDUR
 from workloads.traffic.weka import WEKA
 from workloads.traffic.weka_ranges import WEKA_RANGES
 
@@ -17,7 +25,15 @@ from workloads.traffic.weka_ranges import WEKA_RANGES
 READERS: dict[str, Reader] = {
     "weka-ranges": WEKA_RANGES,
     "weka": WEKA,
+    "bailian": BAILIAN,
+    "aiperf": AIPERF,
     "mooncake": MOONCAKE,
+    "llmservingsim": LLMSERVINGSIM,
+    "tracelab": TRACELAB,
+    "azure": AZURE,
+    "burstgpt": BURSTGPT,
+    "vidur": VIDUR,
+    "servegen": SERVEGEN,
 }
 
 
@@ -28,6 +44,8 @@ def detect_format(file: TraceFile) -> str:
     for name, reader in READERS.items():
         if reader.matches(file):
             return name
+    if file.head.lstrip()[:1] == b"{":
+        next(file.json_rows())  # a damaged first line is said as such
     first = file.head.split(b"\n", 1)[0][:80].decode("utf-8", errors="replace").strip()
     raise InputError(
         f"{file.at(1)}: of no known trace format (it begins {first!r}); known are "

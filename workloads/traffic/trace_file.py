@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from functools import cached_property
@@ -88,7 +89,11 @@ class TraceFile:
                 f"{self.path}: the gzip data end early or are damaged; fetch it again"
             ) from error
         except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-            raise FileFormatError(f"{self.path}: not a whole CSV table: {error}") from error
+            raise self._bad_table(str(error)) from error
+        if not isinstance(table.index, pd.RangeIndex):
+            raise FileFormatError(
+                f"{self.at(2)}: more fields than the {len(table.columns)} columns"
+            )
         table.columns = [str(name).strip() for name in table.columns]
         table.index = pd.RangeIndex(2, len(table) + 2)
         missing = [name for name in columns if name not in table.columns]
@@ -98,6 +103,12 @@ class TraceFile:
                 f"{', '.join(map(repr, table.columns))}"
             )
         return table.dropna(how="all")
+
+    def _bad_table(self, message: str) -> FileFormatError:
+        line = re.search(r"line (\d+)", message)
+        where = self.at(int(line.group(1))) if line else str(self.path)
+        reason = message.removeprefix("Error tokenizing data. C error: ").strip()
+        return FileFormatError(f"{where}: not a whole CSV table: {reason}")
 
     @cached_property
     def head(self) -> bytes:

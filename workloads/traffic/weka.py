@@ -31,17 +31,17 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "weka", sort=False)
     draft.use_blocks(options, BLOCK_TOKENS)
-    repairs, sessions = Repairs(), 0
+    repairs = Repairs()
     for line, row in _sessions(file):
         one_block_size(draft, line, row, "block_size", options)
         rows = items(file, line, row, "requests")
         if rows is None:
             raise FileFormatError(f"{file.at(line)}: no list 'requests' in this session")
-        session = session_number(draft, line, row, "hash_id_scope")
+        session = session_number(draft, line, row)
+        private = ids_are_private(draft, line, row, "hash_id_scope")
         requests = list(_requests(file, line, rows, MAIN))
-        add_session(draft, session, requests, repairs, ranges=False)
-        sessions += 1
-    say(draft, repairs, sessions)
+        add_session(draft, session, requests, repairs, ranges=False, private=private)
+    say(draft, repairs)
     return draft
 
 
@@ -77,17 +77,23 @@ def one_block_size(
     draft.use_blocks(options, BLOCK_TOKENS, stated)
 
 
-def session_number(draft: Draft, line: int, row: dict[str, Any], key: str) -> int:
-    """Number of a session, whose ids must be private to it.
-
-    A repeated session id is refused, as its ids would be taken for one session's.
-    """
+def ids_are_private(draft: Draft, line: int, row: dict[str, Any], key: str) -> bool:
+    """Whether the ids of a session are its own; one file has one scope, `local` if unsaid."""
     scope = row.get(key, LOCAL)
-    if scope != LOCAL:
+    if scope not in (LOCAL, GLOBAL):
         raise FileFormatError(
-            f"{draft.file.at(line)}: {key!r} is {scope!r:.60}, expected {LOCAL!r}: ids shared "
-            "between sessions are read from Mooncake or aiperf rows"
+            f"{draft.file.at(line)}: {key!r} is {scope!r:.60}, expected {LOCAL!r} or {GLOBAL!r}"
         )
+    draft.scope = draft.scope or scope
+    if scope != draft.scope:
+        raise FileFormatError(
+            f"{draft.file.at(line)}: {key!r} is {scope!r} after {draft.scope!r}, expected one scope"
+        )
+    return bool(scope == LOCAL)
+
+
+def session_number(draft: Draft, line: int, row: dict[str, Any]) -> int:
+    """Number of a session; a repeated name is refused, as its ids would become one session's."""
     name = text(draft.file, line, row, "id") or f"line {line}"
     before = draft.sessions
     number = draft.session_number(name)

@@ -1,7 +1,8 @@
 """Weka sessions with ids as ranges: one session a line, `h` holds inclusive [first, last] pairs.
 
 Lengths, times and ids as in `weka.py`, under short names: `t`, `k` (main or sub), `a` (sub-agent),
-`in`, `out`, `api` (recorded service, s), `think` (recorded wait, s), `h`.
+`in`, `out`, `api` (recorded service, s), `think` (recorded wait, s), `h`. A session may have a
+`start` in seconds and a `scope` that says `global`; this project writes both.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from workloads.traffic.draft import Draft
 from workloads.traffic.fields import items, text, time_ns, tokens
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace_file import TraceFile
-from workloads.traffic.weka import BLOCK_TOKENS, one_block_size, session_number
+from workloads.traffic.weka import BLOCK_TOKENS, ids_are_private, one_block_size, session_number
 from workloads.traffic.weka_session import MAIN, Repairs, WekaRequest, add_session, say
 
 
@@ -25,7 +26,7 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "weka-ranges", sort=False)
     draft.use_blocks(options, BLOCK_TOKENS)
-    repairs, sessions = Repairs(), 0
+    repairs, started = Repairs(), 0
     for line, row in file.json_rows():
         one_block_size(draft, line, row, "block_size", options)
         rows = items(file, line, row, "reqs")
@@ -37,11 +38,15 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
                 f"{file.at(line)}: {len(rows)} requests where 'n' says {stated!r:.20}; the line is "
                 "damaged"
             )
-        session = session_number(draft, line, row, "scope")
+        session = session_number(draft, line, row)
+        private = ids_are_private(draft, line, row, "scope")
+        start = time_ns(file, line, row, "start")
+        started += start is not None
         requests = [_request(file, line, request) for request in rows]
-        add_session(draft, session, requests, repairs, ranges=True)
-        sessions += 1
-    say(draft, repairs, sessions)
+        add_session(
+            draft, session, requests, repairs, ranges=True, private=private, start_ns=start or 0
+        )
+    say(draft, repairs, started)
     return draft
 
 

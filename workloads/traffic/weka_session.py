@@ -25,6 +25,11 @@ class WekaRequest:
     output_tokens: int
     ids: list[Any]
 
+    @property
+    def start_ns(self) -> int:
+        """Recorded start from the session's, 0 if unknown."""
+        return self.t_ns or 0
+
 
 @dataclass(slots=True)
 class Repairs:
@@ -37,50 +42,62 @@ class Repairs:
 
 
 def add_session(
-    draft: Draft, session: int, requests: Sequence[WekaRequest], repairs: Repairs, *, ranges: bool
+    draft: Draft,
+    session: int,
+    requests: Sequence[WekaRequest],
+    repairs: Repairs,
+    *,
+    ranges: bool,
+    private: bool = True,
+    start_ns: int = 0,
 ) -> None:
     """Append a session's requests in order of the file, chained to the replies they wait for.
 
     Assumes: a request waits for the reply before it in its own chain (main or one sub-agent) and
     then for its recorded think time, with no other join; the first request of a sub-agent follows
-    the main request before it by the recorded gap; sessions start at time 0.
+    the main request before it by the recorded gap.
     """
     requests = _in_order(requests, repairs)
-    offset = session * SESSION_STRIDE
+    offset = session * SESSION_STRIDE if private else 0
     last: dict[str, tuple[int, WekaRequest]] = {}
     for request in requests:
         before = last.get(request.agent) or last.get(MAIN)
         if request.agent != MAIN:
             repairs.agents.add((session, request.agent))
-        if request.t_ns is None:
-            repairs.untimed += 1
-            request.t_ns = before[1].t_ns if before else 0
-        arrival, delay = (request.t_ns, 0) if before is None else (NO_TIME, 0)
+        arrival, delay, parent = start_ns + request.start_ns, 0, NO_REQUEST
         if before is not None:
+            arrival, parent = NO_TIME, before[0]
             delay = _delay_ns(request, before[1], request.agent in last, repairs)
         number = draft.add(
-            request.line, request.input_tokens, request.output_tokens,
-            arrival_ns=arrival, delay_ns=delay, session=session,
-            parent=before[0] if before else NO_REQUEST, id_tokens=request.input_tokens,
-        )  # fmt: skip
+            request.line,
+            request.input_tokens,
+            request.output_tokens,
+            arrival_ns=arrival,
+            delay_ns=delay,
+            session=session,
+            parent=parent,
+            id_tokens=request.input_tokens,
+        )
         if not ranges:
-            draft.ids.add_list(request.ids, offset, private=True)
+            draft.ids.add_list(request.ids, offset, private)
         last[request.agent] = (number, request)
     if ranges:
-        draft.ids.add_ranges([request.ids for request in requests], offset, private=True)
+        draft.ids.add_ranges([request.ids for request in requests], offset, private)
 
 
 def _delay_ns(request: WekaRequest, before: WekaRequest, same: bool, repairs: Repairs) -> int:
     """Recorded wait in a chain; at its beginning, or unrecorded, the gap since the reply before."""
     if same and request.think_ns is not None:
         return request.think_ns
-    if same:
-        repairs.unthought += 1
-    return max(0, (request.t_ns or 0) - (before.t_ns or 0) - (before.service_ns or 0))
+    repairs.unthought += same
+    return max(0, request.start_ns - before.start_ns - (before.service_ns or 0))
 
 
 def _in_order(requests: Sequence[WekaRequest], repairs: Repairs) -> Sequence[WekaRequest]:
-    """The requests with every chain sorted by start, in the places that the chain has."""
+    """The requests with every chain sorted by start, in the places that the chain has.
+
+    A request without a start gets that of the one before it in its chain.
+    """
     chains: dict[str, list[int]] = {}
     for place, request in enumerate(requests):
         chains.setdefault(request.agent, []).append(place)
@@ -88,39 +105,38 @@ def _in_order(requests: Sequence[WekaRequest], repairs: Repairs) -> Sequence[Wek
     for places in chains.values():
         latest = 0
         for place in places:
-            t_ns = requests[place].t_ns
-            if t_ns is not None and t_ns < latest:
-                break
-            latest = latest if t_ns is None else t_ns
-        else:
-            continue
-        starts: dict[int, int] = {}
-        latest = 0
-        for place in places:
-            t_ns = requests[place].t_ns
-            latest = latest if t_ns is None else t_ns
-            starts[place] = latest
-        for place, source in zip(places, sorted(places, key=starts.__getitem__), strict=True):
+            if requests[place].t_ns is None:
+                repairs.untimed += 1
+                requests[place].t_ns = latest
+            latest = requests[place].start_ns
+        by_start = sorted(places, key=lambda place: requests[place].start_ns)
+        for place, source in zip(places, by_start, strict=True):
             repairs.moved += place != source
             ordered[place] = requests[source]
     return ordered
 
 
-def say(draft: Draft, repairs: Repairs, sessions: int) -> None:
-    """Notes of a whole file."""
+def say(draft: Draft, repairs: Repairs, started: int = 0) -> None:
+    """Notes of a whole file, `started` of whose sessions have a start of their own."""
+    sessions = draft.sessions
+    start = (
+        "with their starts"
+        if started == sessions
+        else f"{sessions - started:,} of them starting at 0 as the source gives no start"
+    )
     draft.notes.append(
-        f"{counted(sessions, 'session')}, all starting at 0 as the source gives no start; requests "
-        "follow the reply before them after the recorded wait"
+        f"{counted(sessions, 'session')}, {start}; requests follow the reply before them after the "
+        "recorded wait"
     )
     if repairs.agents:
         draft.notes.append(
-            f"{counted(len(repairs.agents), 'sub-agent')} start after the recorded gap; no join is "
-            "recorded"
+            f"{counted(len(repairs.agents), 'sub-agent')} that start after the recorded gap; no "
+            "join is recorded"
         )
     if repairs.untimed:
         draft.doubts.append(
-            f"{counted(repairs.untimed, 'request')} without a time, set to that of the request "
-            "before or 0"
+            f"{counted(repairs.untimed, 'request')} without a time set to that of the request "
+            "before, or 0"
         )
     if repairs.unthought:
         draft.notes.append(

@@ -19,3 +19,7 @@ def real(name):
 def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def notes_with(trace, words):
+    return [note for note in trace.notes if words in note]

@@ -1,0 +1,41 @@
+"""Azure LLM inference traces 2023 and 2024: CSV of wall-clock arrivals and lengths, no ids.
+
+Source: Azure/AzurePublicDataset (CC-BY-4.0); Patel et al., Splitwise, ISCA 2024.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workloads.traffic.csv_columns import clock_column, token_column
+from workloads.traffic.draft import Draft
+from workloads.traffic.reader_options import Reader, ReaderOptions
+from workloads.traffic.trace_file import TraceFile
+
+COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+
+
+def _matches(file: TraceFile) -> bool:
+    return set(COLUMNS) <= set(file.header)
+
+
+def _read(file: TraceFile, options: ReaderOptions) -> Draft:
+    """Arrivals are counted from the earliest; every row is a session of its own."""
+    draft = Draft(file, "azure")
+    table = file.table(COLUMNS)
+    clock = clock_column(file, table, "TIMESTAMP")
+    timed = clock >= 0
+    if timed.any():
+        start = int(clock[timed].min())
+        clock[timed] -= start
+        draft.notes.append(f"times are counted from {np.datetime64(start, 'ns')} UTC")
+    draft.fill(
+        table.index.to_numpy(),
+        token_column(file, table, "ContextTokens"),
+        token_column(file, table, "GeneratedTokens"),
+        arrival_ns=clock,
+    )
+    return draft
+
+
+AZURE = Reader("Azure LLM inference traces, CSV of arrivals and lengths", _matches, _read)

@@ -1,0 +1,86 @@
+"""LLMServingSim JSONL: flat requests or agentic sessions, nanoseconds, blocks from token ids.
+
+Source: casys-kaist/LLMServingSim (MIT). Token ids are optional; each full block of them becomes an
+id that stands for itself and all before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from simulator.basis.errors import FileFormatError
+from workloads.traffic.draft import Draft
+from workloads.traffic.fields import items, text, time_ns, tokens
+from workloads.traffic.reader_options import Reader, ReaderOptions
+from workloads.traffic.trace import NO_REQUEST, NO_TIME
+from workloads.traffic.trace_file import TraceFile
+
+BLOCK_TOKENS = 16
+TOKEN_IDS = ("input_tok_ids", "input_token_ids", "prompt_token_ids", "token_ids")
+
+
+def _matches(file: TraceFile) -> bool:
+    rows = file.first_rows
+    return bool(rows) and ("input_toks" in rows[0] or "sub_requests" in rows[0])
+
+
+def _read(file: TraceFile, options: ReaderOptions) -> Draft:
+    """A line with `sub_requests` is a session, each waiting for the tool after the one before."""
+    draft = Draft(file, "llmservingsim")
+    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.fixed_block = True  # the blocks are cut here
+    blocks: dict[tuple[int, bytes], int] = {}
+    for line, row in file.json_rows():
+        name = text(file, line, row, "session_id")
+        session = draft.session_number(("line", line) if name is None else name)
+        arrival = time_ns(file, line, row, "arrival_time_ns", "ns")
+        chain = items(file, line, row, "sub_requests")
+        parent, delay = NO_REQUEST, 0
+        for part in [row] if chain is None else chain:
+            if type(part) is not dict:
+                raise FileFormatError(f"{file.at(line)}: a sub-request is {part!r:.60}")
+            first = parent == NO_REQUEST
+            ids = _block_ids(draft, line, part, blocks)
+            length = tokens(file, line, part, "input_toks")
+            parent = draft.add(
+                line,
+                length,
+                tokens(file, line, part, "output_toks"),
+                arrival_ns=arrival if first else NO_TIME,
+                delay_ns=0 if first else delay,
+                session=session,
+                parent=parent,
+                id_tokens=-1 if ids is None else length,
+            )
+            draft.ids.add_list(ids or ())
+            delay = time_ns(file, line, part, "tool_duration_ns", "ns") or 0
+    if blocks:
+        draft.notes.append(f"token ids cut into {len(blocks):,} distinct blocks")
+    return draft
+
+
+def _block_ids(
+    draft: Draft, line: int, row: dict[str, Any], blocks: dict[tuple[int, bytes], int]
+) -> list[int] | None:
+    """Ids of the full blocks; None where the request has no token ids."""
+    key = next((name for name in TOKEN_IDS if name in row), None)
+    given = items(draft.file, line, row, key) if key else None
+    if given is None:
+        return None
+    where, size = draft.file.at(line), draft.block_tokens
+    length = tokens(draft.file, line, row, "input_toks")
+    if len(given) != length:
+        raise FileFormatError(f"{where}: {len(given):,} token ids for {length:,} input_toks")
+    array = np.array(given) if given else np.empty(0, dtype=np.int64)
+    if array.dtype != np.int64 or array.ndim != 1:
+        raise FileFormatError(f"{where}: {key!r} are expected to be whole numbers")
+    ids, before = [], -1
+    for start in range(0, length - size + 1, size):
+        before = blocks.setdefault((before, array[start : start + size].tobytes()), len(blocks))
+        ids.append(before)
+    return ids
+
+
+LLMSERVINGSIM = Reader("LLMServingSim JSONL, flat or agentic, token ids optional", _matches, _read)
