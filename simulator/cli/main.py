@@ -15,6 +15,7 @@ import typer
 
 from simulator.basis.errors import V4SimError
 from simulator.cli import (
+    address,
     bandwidth,
     calibrate,
     capacity,
@@ -47,6 +48,7 @@ app.command("claims")(claims.claims)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("bandwidth")(bandwidth.bandwidth)
+app.command("address")(address.address)
 app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
 

@@ -25,7 +25,7 @@ from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import model_state
 from workloads.entry_format import EntryFormat, PlainEntry
 from workloads.graph import Graph, Node
-from workloads.op import Array, EvalContext
+from workloads.op import Array, Choices, EvalContext
 from workloads.state_layout import Region
 from workloads.step_shape import StepShape
 
@@ -96,7 +96,7 @@ class Evaluator:
         *,
         next_ids: Sequence[TokenIds] | None = None,
         keep: Iterable[str] = (),
-        choices: ChoiceRecord | None = None,
+        choices: Choices | None = None,
         log: list[Access] | None = None,
     ) -> StepOutput:
         """Run one step of (request row, new token ids); `keep` names values to return."""
@@ -124,7 +124,7 @@ class Evaluator:
         )
 
     def _context(
-        self, node: Node, metadata: StepMetadata, record: ChoiceRecord, log: list[Access] | None
+        self, node: Node, metadata: StepMetadata, record: Choices, log: list[Access] | None
     ) -> EvalContext:
         regions = tuple(
             BoundRegion(self.pools[name], metadata.request_rows, node.path, log)
