@@ -1,0 +1,192 @@
+"""Page sizes, padding and grouping of a cache layout, swept: what each choice costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hwmodels.chip import ChipSpec
+from simulator.basis.errors import InputError
+from simulator.layout.cache_layout import POOLS, RATIO_OF_POOL
+from simulator.layout.fragmentation import HeldBytes, block_slack, held_bytes, table_bytes
+from simulator.layout.gather_runs import PoolRuns, pool_runs, read_bytes, read_efficiency
+from simulator.layout.grouping import CutGeometry, Groupings
+from simulator.layout.hit_rounding import hit_granule_tokens, lost_tokens, lost_tokens_uniform
+from simulator.layout.kernel_tiles import TileWaste, index_tile, index_waste
+from simulator.layout.layout_step import LayoutStep
+from simulator.layout.padding import ENGINE, Padding, PoolCut
+from simulator.layout.request_mix import RequestMix
+from simulator.layout.request_pages import Load
+from simulator.layout.sizing import fit_requests
+
+LEAST_PAGE_TOKENS, MOST_PAGE_TOKENS = 64, 4096
+# Multiples of lcm(4, 128) = 128 tokens, and sizes between that only C4's ratio divides.
+DEFAULT_PAGES = (
+    64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096,
+)  # fmt: skip
+SWEPT_POOLS = ("all", "window", "c4", "c4_index", "c128")
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPoint:
+    """One choice: pages of `page_tokens` (0: the engine's) in `pool`, padding and grouping."""
+
+    pool: str
+    page_tokens: int
+    padding: Padding
+    grouping: str
+
+
+OWN = LayoutPoint("all", 0, ENGINE, "engine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutCost:
+    """What a choice costs; bytes of a request are means over the mix, over all layers.
+
+    `read_s`: time that memory takes for a request's reads of the cache in a decode step. `step_ps`
+    is None where no step was asked for.
+    """
+
+    point: LayoutPoint
+    page_tokens: int
+    cuts: tuple[PoolCut, ...]
+    bytes_per_token: float
+    padding_bytes_per_token: float
+    held: tuple[HeldBytes, ...]
+    slack_of_block: dict[str, float]
+    granule_tokens: int
+    lost_tokens_uniform: float
+    lost_tokens_mix: float
+    table_bytes: float
+    runs: tuple[PoolRuns, ...]
+    dram_efficiency: float
+    read_s: float
+    index_tile_keys: int
+    index_tiles: TileWaste
+    step_ps: int | None
+    requests: float
+
+    @property
+    def padding_share(self) -> float:
+        """Padding over useful bytes of a further token."""
+        return self.padding_bytes_per_token / (self.bytes_per_token - self.padding_bytes_per_token)
+
+    @property
+    def held_bytes(self) -> float:
+        """Bytes of a request."""
+        return sum(one.held_bytes for one in self.held)
+
+    @property
+    def useful_bytes(self) -> float:
+        """Those that hold rows which mean something."""
+        return sum(one.useful_bytes for one in self.held)
+
+    @property
+    def fragmentation_bytes(self) -> float:
+        """Row slots of a request's pages that hold nothing."""
+        return sum(one.partial_bytes for one in self.held)
+
+    @property
+    def slack_bytes(self) -> float:
+        """What blocks of one size have left over."""
+        return sum(one.slack_bytes for one in self.held)
+
+    @property
+    def wasted_share(self) -> float:
+        """Padding, part-filled pages and slack, of all that a request holds."""
+        return 1 - self.useful_bytes / self.held_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepQuestion:
+    """What stays the same over a sweep. `neighbours`: chance that a pick goes on from the last."""
+
+    groupings: Groupings
+    chip: ChipSpec
+    mix: RequestMix
+    neighbours: float
+    budget_bytes: int
+    load: Load
+
+
+def check_page(pool: str, page_tokens: int) -> None:
+    """Raise InputError for a page outside the sweep's range, or without one whole entry."""
+    if not LEAST_PAGE_TOKENS <= page_tokens <= MOST_PAGE_TOKENS:
+        raise InputError(
+            f"a page of {page_tokens:,} tokens is outside the sweep, which goes from "
+            f"{LEAST_PAGE_TOKENS} to {MOST_PAGE_TOKENS:,}"
+        )
+    names = [pool] if pool != "all" else list(RATIO_OF_POOL)
+    ratio, name = max((RATIO_OF_POOL.get(name, 1), name) for name in names)
+    if page_tokens < ratio:
+        raise InputError(
+            f"a page of {page_tokens} tokens cannot hold one {name} entry, which stands for "
+            f"{ratio} tokens ({ratio - page_tokens} too few); try {ratio}, or another --pool"
+        )
+
+
+def sweep_points(
+    pool: str, pages: Sequence[int], paddings: Sequence[Padding], groupings: Sequence[str]
+) -> list[LayoutPoint]:
+    """The engine's own choice first, then every combination."""
+    found = [
+        LayoutPoint(pool, page, padding, grouping)
+        for page in pages
+        for padding in paddings
+        for grouping in groupings
+    ]
+    return [OWN, *dict.fromkeys(found)]
+
+
+def sweep(
+    question: SweepQuestion, points: Sequence[LayoutPoint], step: LayoutStep | None
+) -> Iterator[LayoutCost]:
+    """Cost of every point, in order."""
+    for point in points:
+        yield cost_of(question, point, step)
+
+
+def own_runs(question: SweepQuestion) -> tuple[PoolRuns, ...]:
+    """Runs of the engine's own layout."""
+    return _runs(question, _cut(question, OWN))
+
+
+def _cut(question: SweepQuestion, point: LayoutPoint) -> CutGeometry:
+    return question.groupings.cut(point.grouping, point.padding, point.pool, point.page_tokens)
+
+
+def _runs(question: SweepQuestion, cut: CutGeometry) -> tuple[PoolRuns, ...]:
+    top_k = question.groupings.config.index_topk
+    return pool_runs(cut, question.mix, question.chip, top_k, question.neighbours)
+
+
+def cost_of(question: SweepQuestion, point: LayoutPoint, step: LayoutStep | None) -> LayoutCost:
+    """Everything that one choice costs."""
+    cut, mix = _cut(question, point), question.mix
+    runs = _runs(question, cut)
+    granule = hit_granule_tokens(cut)
+    swept = next((one for one in cut.held if one.pool.name == point.pool), None)
+    return LayoutCost(
+        point=point,
+        page_tokens=swept.pool.page_tokens if swept else cut.geometry.layout.page_tokens,
+        cuts=cut.held,
+        bytes_per_token=cut.geometry.bytes_per_token,
+        padding_bytes_per_token=sum(one.padding_bytes_per_token for one in cut.held),
+        held=held_bytes(cut, mix),
+        slack_of_block=block_slack(cut),
+        granule_tokens=granule,
+        lost_tokens_uniform=lost_tokens_uniform(granule),
+        lost_tokens_mix=lost_tokens(granule, mix),
+        table_bytes=table_bytes(cut, mix),
+        runs=runs,
+        dram_efficiency=read_efficiency(runs),
+        read_s=read_bytes(runs) / (read_efficiency(runs) * question.chip.hbm_bandwidth_bytes_per_s),
+        index_tile_keys=index_tile(cut, question.chip),
+        index_tiles=index_waste(cut, mix, question.chip),
+        step_ps=None if step is None else step.total_ps(runs),
+        requests=fit_requests(cut.geometry, question.budget_bytes, question.load).requests,
+    )
+
+
+assert set(SWEPT_POOLS[1:]) <= set(POOLS)
