@@ -43,6 +43,14 @@ class StepShape:
         """Sum of term(new, past) over the requests."""
         return sum(term(new, past) * count for (new, past), count in self._counts)
 
+    def ordered_total(self, term: Callable[[int, int], float]) -> float:
+        """Sum of a term with fractions, added up in the order of the requests."""
+        terms = {request: term(*request) for request, _ in self._counts}
+        total = 0.0
+        for request in self.requests:
+            total += terms[request]
+        return total
+
     @property
     def batch(self) -> int:
         """Requests in the step."""

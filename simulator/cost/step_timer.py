@@ -1,7 +1,8 @@
 """Durations of many steps of one deployment: each distinct layer is costed once a step.
 
 A step's time is that of the embedding, the head and the layers of each kind times their number;
-the timer costs one layer of a kind and remembers steps that it has seen.
+the timer costs one layer of a kind and remembers steps that it has seen. It records how a step
+lowers, so that a step of other shapes is priced without a graph.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections import Counter
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
+from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
 from simulator.cost.memory_advice import step_of
 from simulator.cost.price import Price, Target
+from simulator.cost.recorded_step import Deployment
 from simulator.cost.result import StepQuestion
 from simulator.cost.step import FIDELITIES
 from simulator.cost.timeline import layer_durations
@@ -26,6 +29,9 @@ from workloads.deepseek_v4.state import layer_name
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
+
+# Ways to lower a step that are kept: by phase, by what a step completes, by its tokens.
+_MOST_BATCHES = 32
 
 
 class StepTimer:
@@ -51,6 +57,15 @@ class StepTimer:
             expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
         )
         self.config, self.repeats = distinct_layers(config)
+        self._deployment = Deployment(
+            config=self.config,
+            repeats=self.repeats,
+            layout=question.layout,
+            precision=self.precision,
+            profile=self.target.profile,
+            stats=self.stats,
+        )
+        self._batches: list[StepBatch] = []
         self._known: dict[StepShape, int] = {}
 
     def total_ps(self, step: StepShape) -> int:
@@ -63,7 +78,8 @@ class StepTimer:
         """Duration of the step that the question asks for."""
         return self.total_ps(step_of(self.question))
 
-    def _cost(self, step: StepShape) -> int:
+    def kernel_by_kernel_ps(self, step: StepShape) -> int:
+        """The same as `total_ps`, from a graph of its own and kernel after kernel."""
         layout = self.question.layout
         whole = build_graph(self.config, step.split(layout.data), self.precision)
         graph = shard(whole, layout, step.tokens)
@@ -78,6 +94,22 @@ class StepTimer:
             prices = [known[kernel.demand] for kernel in kernels]
         durations = layer_durations(kernels, prices, self.target.chip)
         return sum(self.repeats.get(scope, 1) * ps for scope, ps in durations.items())
+
+    def _cost(self, step: StepShape) -> int:
+        if self.question.fidelity == "cycle":
+            return self.kernel_by_kernel_ps(step)
+        own = step.split(self.question.layout.data)
+        for batch in self._batches:
+            total_ps = batch.total_ps((own, step))
+            if total_ps is not None:
+                return total_ps
+        if len(self._batches) == _MOST_BATCHES:
+            return self.kernel_by_kernel_ps(step)
+        recorded = self._deployment.recorded((own, step))
+        batch = StepBatch(recorded, self.target, by_tiles=self.question.fidelity == "tile")
+        self._batches.append(batch)
+        total_ps = batch.total_ps((own, step))
+        return self.kernel_by_kernel_ps(step) if total_ps is None else total_ps
 
 
 def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:

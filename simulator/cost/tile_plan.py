@@ -23,7 +23,7 @@ _VALUE_BYTES = {
     "fp8xfp4": (1.0, 0.53125),
     "fp4_index": (0.5, 0.5),
 }
-_PARTIAL_BYTES = 4  # parts of a split sum are kept in FP32
+PARTIAL_BYTES = 4  # parts of a split sum are kept in FP32
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _attention(product: Product, split: Floats, profile: EngineProfile) -> TileP
 def _partial_bytes(product: Product, split: Floats) -> Floats:
     """Written by each part, and read by whoever adds them up; nothing where nothing is split."""
     values = product.count * product.rows * product.partial_columns
-    return np.where(split > 1, 2.0 * split * values * _PARTIAL_BYTES, 0.0)
+    return np.where(split > 1, 2.0 * split * values * PARTIAL_BYTES, 0.0)
 
 
 def _joined(plans: list[TilePlan]) -> TilePlan:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -149,20 +151,28 @@ def calls_of(call: AttentionCall) -> AttentionCalls:
     Assumes: index scores of real work have no ties.
     """
 
-    def one(value: float) -> Floats:
+    def number(value: float) -> Floats:
         return np.array([value], dtype=np.float64)
 
-    def flag(value: bool) -> np.ndarray:
-        return np.array([value])
+    return _of_call(call, number, lambda flag: np.array([flag]))
 
+
+def plain_call(call: AttentionCall) -> AttentionCalls:
+    """The same with plain numbers in the place of rows, for decisions about one call."""
+    return _of_call(call, lambda value: value, np.bool_)
+
+
+def _of_call(
+    call: AttentionCall, number: Callable[[float], Any], flag: Callable[[bool], Any]
+) -> AttentionCalls:
     return AttentionCalls(
-        batch=one(call.batch),
-        new=one(call.new),
-        past=one(call.past),
-        heads=one(call.heads),
-        hidden=one(call.hidden),
-        query_rank=one(call.query_rank),
-        top_k=one(call.top_k),
+        batch=number(call.batch),
+        new=number(call.new),
+        past=number(call.past),
+        heads=number(call.heads),
+        hidden=number(call.hidden),
+        query_rank=number(call.query_rank),
+        top_k=number(call.top_k),
         csa=flag(call.kind == "csa"),
         hca=flag(call.kind == "hca"),
         decode=flag(call.decode),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.kernels.attention_calls import HEADS_PER_GROUP, AttentionCalls, calls_of
+from simulator.kernels.attention_calls import HEADS_PER_GROUP, AttentionCalls, plain_call
 from simulator.kernels.sparse_core import HEADS as LEAST_HEADS
 from simulator.lower.calls import AttentionCall
 from simulator.lower.kernel_section import AttentionDecisions
@@ -41,9 +41,9 @@ def present(part: str, calls: AttentionCalls, decisions: AttentionDecisions) -> 
 
 def left_out(call: AttentionCall, decisions: AttentionDecisions) -> frozenset[str]:
     """Parts of the module that a call does not launch."""
-    calls = calls_of(call)
+    calls = plain_call(call)
     parts = (*COMPRESSES, *CSA_ONLY, "pad", "regroup")
-    return frozenset(part for part in parts if not present(part, calls, decisions)[0])
+    return frozenset(part for part in parts if not present(part, calls, decisions))
 
 
 def _short(part: str, calls: AttentionCalls, decisions: AttentionDecisions) -> np.ndarray:

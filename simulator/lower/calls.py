@@ -110,7 +110,7 @@ def uniform(step: StepShape) -> tuple[float, float, float]:
     """
     visible = step.total(lambda new, past: new * past + new * (new + 1) // 2)
     new = step.tokens / step.batch
-    return float(step.batch), new, visible / step.tokens - (new + 1) / 2
+    return 1.0 * step.batch, new, visible / step.tokens - (new + 1) / 2
 
 
 def attention_call(nodes: Sequence[Node], graph: Graph) -> AttentionCall | None:

@@ -150,11 +150,12 @@ class SparseAttention(Op):
     def _distinct(self, step: StepShape, stats: RunStats) -> float:
         if not self.top_k:
             return step.entries(self.ratio)
-        distinct = 0.0
-        for new, past in step.requests:
+
+        def distinct(new: int, past: int) -> float:
             visible = (past + new) // self.ratio
-            distinct += stats.distinct_picks(visible, min(visible, self.top_k), new)
-        return distinct
+            return stats.distinct_picks(visible, min(visible, self.top_k), new)
+
+        return step.ordered_total(distinct)
 
 
 def _attend(q: Array, keys: Array, mask: Array, sink: Array) -> Array:
