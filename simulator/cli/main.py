@@ -24,6 +24,7 @@ from simulator.cli import (
     demo,
     indexer,
     models,
+    prefix,
     step,
     validate,
     verify,
@@ -51,6 +52,7 @@ app.command("bandwidth")(bandwidth.bandwidth)
 app.command("address")(address.address)
 app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
+app.add_typer(prefix.prefix, name="prefix")
 
 
 @app.callback(invoke_without_command=True)
