@@ -66,9 +66,10 @@ def _arrays(path: Path) -> Mapping[str, Array]:
     if not path.is_file():
         raise InputError(f"there is no file {path}: --npz {_NEEDS}")
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            if not isinstance(stored, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} holds one bare array: --npz {_NEEDS}; use numpy.savez")
+        stored = np.load(path, allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            raise InputError(f"{path} holds one bare array: --npz {_NEEDS}; use numpy.savez")
+        with stored:
             missing = [name for name in _AXES if name not in stored.files]
             if missing:
                 held = ", ".join(sorted(stored.files)) or "nothing"
