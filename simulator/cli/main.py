@@ -23,9 +23,11 @@ from simulator.cli import (
     claims,
     demo,
     indexer,
+    layout,
     models,
     prefix,
     step,
+    trace,
     validate,
     verify,
 )
@@ -49,10 +51,12 @@ app.command("claims")(claims.claims)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("bandwidth")(bandwidth.bandwidth)
+app.command("layout")(layout.layout)
 app.command("address")(address.address)
 app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
 app.add_typer(prefix.prefix, name="prefix")
+app.add_typer(trace.app, name="trace")
 
 
 @app.callback(invoke_without_command=True)

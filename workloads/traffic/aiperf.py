@@ -183,7 +183,7 @@ def _say(draft: Draft, rows: list[_Row], sessions: dict[str, _Session], waitless
     first = {id(row) for row in {row.name: row for row in reversed(rows)}.values()}
     later = [row.ids for row in rows if id(row) not in first]
     ids = np.concatenate(later) if later else np.empty(0, dtype=np.int64)
-    repeated = len(ids) - len(np.unique(ids))
+    repeated = int((np.diff(np.sort(ids)) == 0).sum())
     if repeated:
         draft.doubts.append(
             f"{counted(repeated, 'id')} of later turns given more than once: not taken as shared, "
