@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
-from simulator.layout.cache_layout import POOLS, RATIO_OF_POOL
+from simulator.layout import fragmentation
+from simulator.layout.cache_layout import RATIO_OF_POOL
+from simulator.layout.exact_fit import fit_exact
 from simulator.layout.fragmentation import HeldBytes, block_slack, held_bytes, table_bytes
-from simulator.layout.gather_runs import PoolRuns, pool_runs, read_bytes, read_efficiency
+from simulator.layout.gather_runs import (
+    PoolRuns,
+    pool_runs,
+    read_bytes,
+    read_efficiency,
+    run_efficiency,
+)
 from simulator.layout.grouping import CutGeometry, Groupings
 from simulator.layout.hit_rounding import hit_granule_tokens, lost_tokens, lost_tokens_uniform
 from simulator.layout.kernel_tiles import TileWaste, index_tile, index_waste
@@ -189,4 +198,15 @@ def cost_of(question: SweepQuestion, point: LayoutPoint, step: LayoutStep | None
     )
 
 
-assert set(SWEPT_POOLS[1:]) <= set(POOLS)
+def assumed() -> tuple[object, ...]:
+    """What the sweep's approximations are written at."""
+    return (
+        fragmentation,
+        pool_runs,
+        run_efficiency,
+        LayoutStep,
+        index_tile,
+        index_waste,
+        fit_exact,
+        memory_efficiency,
+    )
