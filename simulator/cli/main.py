@@ -23,6 +23,7 @@ from simulator.cli import (
     claims,
     demo,
     indexer,
+    layout,
     models,
     prefix,
     step,
@@ -50,6 +51,7 @@ app.command("claims")(claims.claims)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("bandwidth")(bandwidth.bandwidth)
+app.command("layout")(layout.layout)
 app.command("address")(address.address)
 app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
