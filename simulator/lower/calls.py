@@ -105,12 +105,13 @@ def is_decode(step: StepShape) -> bool:
 def uniform(step: StepShape) -> tuple[float, float, float]:
     """(batch, new, past) of equal requests with the step's tokens and visible tokens.
 
-    Assumes: a ragged batch takes as long as one of as many equal requests, with the same number of
-        tokens and the same sum of visible tokens over its queries.
+    Assumes: a ragged batch takes as long as one of equal requests with the same number of tokens,
+        the same sum of visible tokens over its queries, and as many new tokens each as the
+        request of a token has on average: decoding requests beside a prompt do not split it up.
     """
     visible = step.total(lambda new, past: new * past + new * (new + 1) // 2)
-    new = step.tokens / step.batch
-    return 1.0 * step.batch, new, visible / step.tokens - (new + 1) / 2
+    new = step.total(lambda new, _: new * new) / step.tokens
+    return step.tokens / new, new, visible / step.tokens - (new + 1) / 2
 
 
 def attention_call(nodes: Sequence[Node], graph: Graph) -> AttentionCall | None:

@@ -24,16 +24,24 @@ requests = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 10**6)), min_
 
 
 @given(requests)
-def test_uniform_batches_keep_requests_tokens_and_visible_entries(
+def test_uniform_batches_keep_tokens_and_visible_entries(
     ragged: list[tuple[int, int]],
 ) -> None:
     step = StepShape(tuple(ragged))
     batch, new, past = uniform(step)
-    assert batch == len(ragged)
+    # A token's request has as many new tokens on average: never fewer than the mean request.
+    assert new == pytest.approx(sum(n * n for n, _ in ragged) / step.tokens)
+    assert batch <= len(ragged) + 1e-9
     assert batch * new == pytest.approx(step.tokens)
     visible = sum(new * past + new * (new + 1) / 2 for new, past in ragged)
     assert batch * new * (past + (new + 1) / 2) == pytest.approx(visible)
     assert past >= -1e-6
+
+
+def test_decoding_requests_do_not_split_a_prompt_up() -> None:
+    batch, new, _ = uniform(StepShape(((4000, 0), *[(1, 9999)] * 40)))
+    assert new == pytest.approx(4000, rel=0.02)
+    assert batch == pytest.approx(1, rel=0.03)
 
 
 def test_a_uniform_batch_is_its_own() -> None:
