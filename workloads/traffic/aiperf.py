@@ -15,7 +15,7 @@ import numpy as np
 from simulator.basis.errors import FileFormatError
 from workloads.traffic.block_counts import fit_blocks
 from workloads.traffic.draft import Draft, counted
-from workloads.traffic.fields import items, text, time_ns, tokens, whole
+from workloads.traffic.fields import items, text, time_ns, tokens, whole, whole_array
 from workloads.traffic.mooncake import deltas
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace import NO_TIME, SESSION_STRIDE, Ints, as_runs
@@ -94,17 +94,12 @@ def _row(draft: Draft, options: ReaderOptions, line: int, row: dict[str, Any]) -
     if name is None:
         raise FileFormatError(f"{file.at(line)}: 'session_id' is missing in a trace of deltas")
     ids = items(file, line, row, "hash_ids") or []
-    array = np.array(ids) if ids else np.empty(0, dtype=np.int64)
-    if array.dtype != np.int64 or (len(ids) and not 0 <= array.min() <= array.max() < _PARTIAL):
-        raise FileFormatError(
-            f"{file.at(line)}: 'hash_ids' are expected to be whole numbers from 0 to {_PARTIAL:,}"
-        )
     return _Row(
         line,
         name,
         tokens(file, line, row, "input_length"),
         tokens(file, line, row, "output_length"),
-        array,
+        whole_array(file, line, ids, "hash_ids", _PARTIAL),
         time_ns(file, line, row, "timestamp", "ms"),
         time_ns(file, line, row, "delay", "ms"),
     )

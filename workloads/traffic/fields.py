@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from simulator.basis.errors import FileFormatError
 from workloads.traffic.reader_options import MAX_SECONDS
+from workloads.traffic.trace import Ints
 from workloads.traffic.trace_file import TraceFile
 
 # Tokens of one request beyond this are no length but a damaged number.
@@ -48,6 +51,20 @@ def items(file: TraceFile, line: int, row: dict[str, Any], key: str) -> list[Any
     if value is None or type(value) is list:
         return value
     raise _wrong(file, line, key, value, "a list")
+
+
+def whole_array(file: TraceFile, line: int, values: list[Any], key: str, limit: int) -> Ints:
+    """A list of whole numbers from 0 to below `limit`, as an array [n]."""
+    try:
+        array = np.array(values) if values else np.empty(0, dtype=np.int64)
+    except (ValueError, OverflowError):
+        array = np.empty(0, dtype=object)
+    good = array.dtype == np.int64 and array.ndim == 1
+    if good and (not len(array) or 0 <= array.min() <= array.max() < limit):
+        return array
+    raise FileFormatError(
+        f"{file.at(line)}: {key!r} are expected to be whole numbers from 0 to below {limit:,}"
+    )
 
 
 def text(file: TraceFile, line: int, row: dict[str, Any], key: str) -> str | None:

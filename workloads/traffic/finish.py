@@ -240,6 +240,16 @@ def _sort(draft: Draft, columns: _Columns, options: ReaderOptions, notes: list[s
         doubt = f"{many} earlier than a request before, the first at {first}: sorted by time"
         _doubt(draft, options, notes, [] if draft.sort_quietly else [doubt])
         _select(columns, np.argsort(arrival, kind="stable"))
+        _unlink_early(columns, notes)
+
+
+def _unlink_early(columns: _Columns, notes: list[str]) -> None:
+    """A request that arrives before the one it follows stands on its own."""
+    early = columns.parent >= np.arange(len(columns.parent))
+    if early.any():
+        many = counted(int(early.sum()), "request")
+        notes.append(f"{many} arriving before the one they follow: not linked to it")
+        columns.parent[early] = NO_REQUEST
 
 
 def _scale(columns: _Columns, options: ReaderOptions, notes: list[str]) -> None:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from simulator.basis.errors import FileFormatError
 from workloads.traffic.draft import Draft
-from workloads.traffic.fields import items, text, time_ns, tokens
+from workloads.traffic.fields import items, text, time_ns, tokens, whole_array
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace import NO_REQUEST, NO_TIME
 from workloads.traffic.trace_file import TraceFile
@@ -73,9 +71,7 @@ def _block_ids(
     length = tokens(draft.file, line, row, "input_toks")
     if len(given) != length:
         raise FileFormatError(f"{where}: {len(given):,} token ids for {length:,} input_toks")
-    array = np.array(given) if given else np.empty(0, dtype=np.int64)
-    if array.dtype != np.int64 or array.ndim != 1:
-        raise FileFormatError(f"{where}: {key!r} are expected to be whole numbers")
+    array = whole_array(draft.file, line, given, str(key), 1 << 62)
     ids, before = [], -1
     for start in range(0, length - size + 1, size):
         before = blocks.setdefault((before, array[start : start + size].tobytes()), len(blocks))

@@ -15,7 +15,7 @@ from workloads.traffic.mooncake import MOONCAKE
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.servegen import SERVEGEN
 from workloads.traffic.trace import Trace
-from workloads.traffic.trace_file import TraceFile
+from workloads.traffic.trace_file import TraceFile, TraceFolder
 from workloads.traffic.tracelab import TRACELAB
 from workloads.traffic.vidur import VIDUR
 from workloads.traffic.weka import WEKA
@@ -58,11 +58,14 @@ def read_trace(
 ) -> Trace:
     """Read a trace, plain or gzip, in one of READERS or in the format its content shows.
 
+    A folder is read as sessions, one JSON file each, as kv-cache-tester stores them.
+
     `options` are the other fields of ReaderOptions. What was dropped, rounded, sorted or spread is
     said in `Trace.notes`. Raises InputError, with file and line where there is one.
     """
     chosen = ReaderOptions(strict=strict, **options)
-    file = TraceFile(path)
+    given = Path(path)
+    file = TraceFolder(given) if given.is_dir() else TraceFile(given)
     if format is not None and format not in READERS:
         raise InputError(unknown_name("trace format", format, READERS))
     name = format or detect_format(file)

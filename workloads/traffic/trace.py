@@ -7,7 +7,7 @@ of consecutive ids, so that a prompt of a million tokens is a few numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,28 @@ class Trace:
     def block_ids(self, request: int) -> Ints:
         """All block ids of a request, expanded; the last block may be partial."""
         return expand_runs(self.runs(request))
+
+    def head(self, count: int) -> Trace:
+        """The first `count` requests; those whose parent is among them stay linked."""
+        last = int(self.run_offsets[min(count, len(self))])
+        observed = self.observed_cached_tokens
+        return replace(
+            self,
+            arrival_ns=self.arrival_ns[:count],
+            delay_ns=self.delay_ns[:count],
+            input_tokens=self.input_tokens[:count],
+            output_tokens=self.output_tokens[:count],
+            session=self.session[:count],
+            parent=self.parent[:count],
+            run_offsets=self.run_offsets[: count + 1],
+            run_first=self.run_first[:last],
+            run_count=self.run_count[:last],
+            observed_cached_tokens=None if observed is None else observed[:count],
+            notes=(
+                *self.notes,
+                f"only the first {min(count, len(self)):,} of {len(self):,} requests",
+            ),
+        )
 
     @property
     def sessions(self) -> int:

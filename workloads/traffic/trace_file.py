@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 1 << 16
 _HEAD_ROWS = 50
+_HEAD_ROWS_BYTES = 1 << 20
 
 
 class TraceFile:
@@ -135,13 +136,18 @@ class TraceFile:
         if self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
             return ()
         rows: list[dict[str, Any]] = []
-        try:
-            for _, row in self.json_rows():
-                rows.append(row)
-                if len(rows) == _HEAD_ROWS:
-                    break
-        except FileFormatError:
-            pass  # said with its line when the file is read
+        taken = 0
+        for _, line in self.lines():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                break  # said with its line when the file is read
+            if type(row) is not dict:
+                break
+            rows.append(row)
+            taken += len(line)
+            if len(rows) == _HEAD_ROWS or taken > _HEAD_ROWS_BYTES:
+                break
         return tuple(rows)
 
     def _open(self) -> BinaryIO:
@@ -155,6 +161,31 @@ class TraceFile:
         if magic == _GZIP_MAGIC:
             return io.BufferedReader(_OwningGzip(stream))
         return stream
+
+
+class TraceFolder(TraceFile):
+    """A folder of JSON files in order of their names, each one object: a file stands for a line."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        names = [*path.glob("*.json"), *path.glob("*.json.gz")]
+        self.files = [TraceFile(name) for name in sorted(names)]
+        if not self.files:
+            raise InputError(f"cannot read trace {path}: the folder holds no .json file")
+
+    def at(self, line: int) -> str:
+        """The file's name."""
+        return str(self.files[line - 1].path)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Whole files, numbered from 1."""
+        for number, file in enumerate(self.files, 1):
+            yield number, b"".join(line for _, line in file.lines())
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes of the first file."""
+        return self.files[0].head
 
 
 class _OwningGzip(gzip.GzipFile):

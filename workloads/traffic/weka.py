@@ -1,7 +1,7 @@
 """Weka sessions as kv-cache-tester writes them: ids written out, sub-agents nested in their place.
 
 Source: callanjfox/kv-cache-tester (Apache-2.0) and SemiAnalysis AgentX corpora of the same form.
-One JSON object a session, one session a line, or a file that is one session.
+One JSON object a session: one a line, a file that is one, or a folder of such files.
 """
 
 from __future__ import annotations

@@ -62,3 +62,11 @@ def test_a_chat_id_given_twice_is_counted(tmp_path):
 def test_bad_rows_are_refused_with_their_line(tmp_path, row, words):
     with pytest.raises(InputError, match=words):
         read_trace(write_rows(tmp_path / "t.jsonl", [*ROWS, row]))
+
+
+def test_a_chat_that_arrives_before_its_parent_is_unlinked(tmp_path):
+    rows = [chat(1, -1, 9.0, 16, [1]), chat(2, 1, 8.0, 16, [2]), chat(3, 2, 9.5, 16, [3])]
+    trace = read_trace(write_rows(tmp_path / "t.jsonl", rows))
+    assert trace.input_tokens.tolist() == [16, 16, 16]
+    assert trace.parent.tolist() == [-1, -1, 0]
+    assert notes_with(trace, "1 request arriving before the one they follow")

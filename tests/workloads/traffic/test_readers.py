@@ -113,10 +113,18 @@ def test_bad_files_are_one_sentence(tmp_path, content, words):
     assert "\n" not in error.value.message
 
 
-@pytest.mark.parametrize("where", ["none.jsonl", "."])
-def test_files_that_cannot_be_opened(tmp_path, where):
+def test_a_file_that_cannot_be_opened(tmp_path):
     with pytest.raises(InputError, match="cannot read trace"):
-        read_trace(tmp_path / where)
+        read_trace(tmp_path / "none.jsonl")
+
+
+def test_head_is_an_excerpt_that_says_so(path):
+    trace = read_trace(path).head(2)
+    assert trace.input_tokens.tolist() == [1000, 9000]
+    assert trace.block_ids(1).tolist() == list(range(100, 118))
+    assert len(trace.run_first) == 2
+    assert trace.notes[-1] == "only the first 2 of 3 requests"
+    assert len(read_trace(path).head(9)) == 3
 
 
 @pytest.mark.parametrize(

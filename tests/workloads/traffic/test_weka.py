@@ -104,3 +104,22 @@ def test_a_truncated_document_is_refused(tmp_path):
     path.write_text(json.dumps(session(), indent=1)[:-40])
     with pytest.raises(InputError, match="truncated or damaged JSON"):
         read_trace(path, "weka")
+
+
+def test_a_folder_of_sessions(tmp_path):
+    for number in (2, 1, 3):
+        text = json.dumps(session(f"s{number}", block_size=64), indent=1)
+        (tmp_path / f"trace_{number:04d}.json").write_text(text)
+    trace = read_trace(tmp_path)
+    assert (len(trace), trace.sessions) == (15, 3)
+    (tmp_path / "trace_0002.json").write_text(text[:-30])
+    with pytest.raises(InputError, match=r"trace_0002\.json: truncated or damaged JSON"):
+        read_trace(tmp_path)
+    (tmp_path / "trace_0002.json").write_text(json.dumps(broken(hash_ids=[1])[1]))
+    with pytest.raises(InputError, match=r"trace_0002\.json: 1 block ids for 300 tokens"):
+        read_trace(tmp_path)
+
+
+def test_a_folder_without_sessions(tmp_path):
+    with pytest.raises(InputError, match=r"the folder holds no \.json file"):
+        read_trace(tmp_path)
