@@ -1,0 +1,236 @@
+"""Reference counting of hits: file order, inserted at once, no service time, whole prompts.
+
+An independent replay that any simulator can be held against. Shares are of all input tokens, and a
+prompt that is cached to its end counts whole; a served one still computes its last token, which is
+counted beside (`served`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.basis.errors import InputError
+from simulator.prefix.belady import belady_hits, know_future
+from simulator.prefix.eviction import EvictionPolicy, parse_eviction
+from simulator.prefix.known_prefix import (
+    Advance,
+    Ints,
+    KnownPrefixes,
+    known_prefixes,
+    mark_layer,
+    run_lists,
+)
+from simulator.prefix.lru_distance import reuse_groups
+from simulator.prefix.prefix_index import PrefixIndex
+from simulator.prefix.segment_pool import SegmentPool
+from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_policy import WindowPolicy
+from workloads.traffic.trace import Trace
+
+BELADY = "belady"
+Held = Callable[[int], tuple[Ints, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyCount:
+    """Hits of a window policy with unlimited capacity.
+
+    `hit_tokens` counts whole prompts; `served_hit_tokens` leaves at least the last token of each to
+    be computed. `window_lost_tokens`: known tokens that the window policy kept from being hits.
+    `replayed_requests`: those that resumed by a replay.
+    """
+
+    policy: str
+    exact: bool
+    hit_tokens: int
+    served_hit_tokens: int
+    window_lost_tokens: int
+    replayed_requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityCount:
+    """Hits of one shared pool of bounded size, windows left aside."""
+
+    eviction: str
+    capacity_tokens: int
+    capacity_blocks: int
+    hit_tokens: int
+    served_hit_tokens: int
+    hit_blocks: int
+    peak_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceCounts:
+    """All counts of one trace."""
+
+    trace: str
+    requests: int
+    block_tokens: int
+    blocks: int
+    distinct_blocks: int
+    segments: int
+    input_tokens: int
+    known_blocks: int
+    policies: tuple[PolicyCount, ...]
+    capacities: tuple[CapacityCount, ...]
+
+
+def reference_counts(
+    trace: Trace,
+    policies: Sequence[WindowPolicy],
+    geometry: WindowGeometry,
+    capacities_tokens: Sequence[int] = (),
+    evictions: Sequence[str] = ("lru",),
+    advance: Advance | None = None,
+) -> ReferenceCounts:
+    """Count hits of every policy at once, then of every eviction and capacity.
+
+    `advance` is called with the requests done, over all passes.
+
+    Assumes: requests are looked up in file order and inserted at once; no service time.
+    Assumes: replies are not in a trace's block ids, so that only ends of prompts are boundaries.
+    """
+    layers = [mark_layer(policy) for policy in policies]
+    wanted = list(dict.fromkeys(layer for layer in layers if layer is not None))
+    known = known_prefixes(trace, wanted, advance)
+    counts = [
+        count
+        for number, eviction in enumerate(evictions if capacities_tokens else (), start=1)
+        for count in capacity_counts(
+            trace, eviction, capacities_tokens, _shifted(advance, number * len(trace))
+        )
+    ]
+    return ReferenceCounts(
+        trace=trace.name,
+        requests=len(trace),
+        block_tokens=trace.block_tokens,
+        blocks=int(trace.run_count.sum()),
+        distinct_blocks=known.distinct_blocks,
+        segments=known.segments,
+        input_tokens=int(trace.input_tokens.sum()),
+        known_blocks=int(known.blocks.sum()),
+        policies=tuple(policy_count(trace, known, policy, geometry) for policy in policies),
+        capacities=tuple(counts),
+    )
+
+
+def policy_hits(
+    trace: Trace, known: KnownPrefixes, policy: WindowPolicy, geometry: WindowGeometry
+) -> tuple[Ints, Ints]:
+    """Tokens of each prompt that are hit [N], and whether a replay was needed for it [N]."""
+    granule = policy.granule_tokens or 1
+    run = known.tokens // granule * granule
+    boundary = _boundaries(policy, run)
+    layer = mark_layer(policy)
+    if layer is not None:
+        boundary = np.maximum(boundary, known.marks[layer])
+    distance = run - boundary
+    longest = policy.replay(1 << 40, geometry)
+    if longest is None:
+        return boundary, np.zeros(len(run), dtype=np.int64)
+    recomputed = np.minimum(distance, longest.tokens)
+    return run - recomputed, (recomputed < distance).astype(np.int64)
+
+
+def policy_count(
+    trace: Trace, known: KnownPrefixes, policy: WindowPolicy, geometry: WindowGeometry
+) -> PolicyCount:
+    """Sums of a policy's hits."""
+    hits, replayed = policy_hits(trace, known, policy, geometry)
+    return PolicyCount(
+        policy=policy.name,
+        exact=policy.exact,
+        hit_tokens=int(hits.sum()),
+        served_hit_tokens=_served(hits, trace.input_tokens),
+        window_lost_tokens=int((known.tokens - hits).sum()),
+        replayed_requests=int(replayed.sum()),
+    )
+
+
+def capacity_counts(
+    trace: Trace, eviction: str, capacities_tokens: Sequence[int], advance: Advance | None = None
+) -> list[CapacityCount]:
+    """Hits with pools of whole trace blocks; `eviction` is a policy's name or `belady`."""
+    sizes = [_whole_blocks(tokens, trace.block_tokens) for tokens in capacities_tokens]
+    name, held = _held_by(trace, eviction, advance)
+    counts = []
+    for tokens, capacity_blocks in zip(capacities_tokens, sizes, strict=True):
+        hit_blocks, peak = held(capacity_blocks)
+        hits = np.minimum(hit_blocks * trace.block_tokens, trace.input_tokens)
+        counts.append(
+            CapacityCount(
+                eviction=name,
+                capacity_tokens=tokens,
+                capacity_blocks=capacity_blocks,
+                hit_tokens=int(hits.sum()),
+                served_hit_tokens=_served(hits, trace.input_tokens),
+                hit_blocks=int(hit_blocks.sum()),
+                peak_blocks=peak,
+            )
+        )
+    return counts
+
+
+def _held_by(trace: Trace, eviction: str, advance: Advance | None) -> tuple[str, Held]:
+    """Name of a policy, and what a pool of any size holds of every prompt under it."""
+    if eviction == BELADY:
+        future = know_future(list(run_lists(trace)))
+        return BELADY, lambda blocks: belady_hits(future, blocks)
+    policy = parse_eviction(eviction)
+    if policy.name == "lru":
+        groups = reuse_groups(run_lists(trace), len(trace), advance)
+        return policy.name, lambda blocks: (groups.hit_blocks(blocks), groups.peak_blocks(blocks))
+    return policy.name, lambda blocks: pool_hits(trace, policy, blocks, advance)
+
+
+def _whole_blocks(capacity_tokens: int, block_tokens: int) -> int:
+    blocks = capacity_tokens // max(1, block_tokens)
+    if blocks < 1:
+        raise InputError(
+            f"capacity of {capacity_tokens:,} tokens holds no block of {block_tokens:,} tokens: "
+            f"give at least {block_tokens:,}"
+        )
+    return blocks
+
+
+def pool_hits(
+    trace: Trace, eviction: EvictionPolicy, capacity_blocks: int, advance: Advance | None = None
+) -> tuple[Ints, int]:
+    """Leading blocks of each prompt that a pool holds when it arrives, and the pool's peak."""
+    index = PrefixIndex(trace.block_tokens)
+    pool = SegmentPool(index, capacity_blocks, eviction)
+    arrivals_s = (np.maximum(trace.arrival_ns, 0) / 1e9).tolist()
+    now_s, peak, hits = 0.0, 0, []
+    for request, runs in enumerate(run_lists(trace)):
+        now_s = max(now_s, arrivals_s[request])
+        pool.expire(now_s)
+        found = index.match(runs)
+        hits.append(pool.leading_blocks(found.path, found.blocks))
+        path = index.insert(runs, found=found)
+        pool.store(path, now_s)
+        if path:
+            index.prune(path[-1])
+        peak = max(peak, pool.used_blocks)
+        if advance is not None:
+            advance(request)
+    return np.array(hits, dtype=np.int64), peak
+
+
+def _boundaries(policy: WindowPolicy, run: Ints) -> Ints:
+    """`policy.boundary` of every run; equal runs are asked once."""
+    values, places = np.unique(run, return_inverse=True)
+    return np.array([policy.boundary(int(v)) for v in values], dtype=np.int64)[places]
+
+
+def _served(hits: Ints, input_tokens: Ints) -> int:
+    """Sum of hits when the last token of every prompt is computed."""
+    return int(np.minimum(hits, np.maximum(0, input_tokens - 1)).sum())
+
+
+def _shifted(advance: Advance | None, done: int) -> Advance | None:
+    return None if advance is None else lambda request: advance(done + request)

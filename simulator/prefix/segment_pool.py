@@ -1,0 +1,221 @@
+"""A pool of bounded size that holds blocks of an index and lets ends of prefixes go first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+from simulator.prefix.eviction import EvictionPolicy, ObjectFacts, Usage
+from simulator.prefix.prefix_index import PrefixIndex
+from simulator.prefix.segment import Segment
+
+Evicted = Callable[[Segment, Usage], None]
+
+
+class SegmentPool:
+    """Blocks of one kind in one tier.
+
+    `capacity_blocks`: None is unlimited. `on_evict` is called with what is about to leave.
+    A block is held once, however many prompts share it.
+    """
+
+    def __init__(
+        self,
+        index: PrefixIndex,
+        capacity_blocks: int | None,
+        eviction: EvictionPolicy,
+        *,
+        block_bytes: int = 1,
+        on_evict: Evicted | None = None,
+    ) -> None:
+        self.index = index
+        self.capacity_blocks = capacity_blocks
+        self.eviction = eviction
+        self.block_bytes = block_bytes
+        self.used_blocks = 0
+        self.stored_blocks = 0
+        self.evicted_blocks = 0
+        self._on_evict = on_evict
+        self._held: dict[Segment, Usage] = {}
+        self._heap: list[tuple[float, int, int, Segment]] = []
+        self._turn = 0
+        self._pushed = 0
+        index.listen(self)
+
+    def __contains__(self, segment: Segment) -> bool:
+        return segment in self._held
+
+    def usage(self, segment: Segment) -> Usage:
+        """What is remembered of a segment that is held."""
+        return self._held[segment]
+
+    def leading_blocks(self, path: Sequence[Segment], matched: int) -> int:
+        """Blocks at the start of a path that are held, of the `matched` ones."""
+        for segment in path:
+            if segment not in self._held:
+                return min(matched, segment.start)
+        return min(matched, path[-1].end) if path else 0
+
+    def expire(self, now_s: float) -> None:
+        """Let go what has been unused for longer than the policy's lifetime."""
+        if self.eviction.lifetime_s is None:
+            return
+        while (oldest := self._lowest(None)) is not None:
+            usage = self._held[oldest]
+            if now_s - usage.used_s <= self.eviction.lifetime_s:
+                self._push(oldest, usage)
+                return
+            self._remove(oldest)
+
+    def store(self, path: Sequence[Segment], now_s: float = 0.0) -> int:
+        """Touch what is held of a path and hold the rest, from the root on, as far as it fits.
+
+        Returns the blocks that were added. Others leave for it, never a part of the path itself;
+        what does not fit is left out of the pool.
+        """
+        missing = self.touch(path, now_s)
+        own = set(path)
+        for segment in own:
+            segment.holders += 1  # so that no part of the path is pruned meanwhile
+        added, last = 0, None
+        for segment in missing:
+            free = self._make_room(segment.count, own)
+            if free <= 0:
+                break
+            last = segment if free >= segment.count else self.index.split(segment, free)
+            own.add(last)
+            self._hold(last, now_s)
+            added += last.count
+            if last is not segment:
+                break
+        for segment in own:
+            segment.holders -= 1
+        # Each of the others has a follower that is held.
+        if last is not None and not self._held[last].children:
+            self._push(last, self._held[last])
+        self.stored_blocks += added
+        return added
+
+    def touch(self, path: Sequence[Segment], now_s: float = 0.0) -> list[Segment]:
+        """Use what is held of a path; returns the segments that are not held."""
+        self._turn += 1
+        missing = []
+        for segment in path:
+            usage = self._held.get(segment)
+            if usage is None:
+                missing.append(segment)
+                continue
+            usage.turn = self._turn
+            usage.used_s = now_s
+            usage.uses += 1
+            if not usage.children:
+                self._push(segment, usage)
+        return missing
+
+    def drop(self, segment: Segment) -> None:
+        """Let a segment go whose followers are not held, without calling `on_evict`."""
+        self._release(segment)
+
+    def on_split(self, head: Segment, tail: Segment) -> None:
+        """A held segment has been split: so has what is remembered of it."""
+        usage = self._held.get(tail)
+        if usage is None:
+            return
+        copied = usage.copy()
+        copied.children = 1
+        self._held[head] = copied
+        if not usage.children:
+            self._push(tail, usage)  # its size has changed, and so may its rank
+
+    def _hold(self, segment: Segment, now_s: float) -> None:
+        children = sum(child in self._held for child in segment.children.values())
+        usage = Usage(self._turn, self._turn, now_s, 0, children)
+        self._held[segment] = usage
+        segment.holders += 1
+        self.used_blocks += segment.count
+        above = self._held.get(segment.parent) if segment.parent else None
+        if above is not None:
+            above.children += 1
+
+    def _make_room(self, wanted: int, own: set[Segment]) -> int:
+        """Free blocks after others have left for `wanted`; at most `wanted`."""
+        if self.capacity_blocks is None:
+            return wanted
+        passed: list[Segment] = []
+        while self.capacity_blocks - self.used_blocks < wanted:
+            lowest = self._lowest(own, passed)
+            if lowest is None:
+                break
+            short = wanted - (self.capacity_blocks - self.used_blocks)
+            if lowest.count > short:
+                # The head stays; the object that leaves is the end.
+                self.index.split(lowest, lowest.count - short)
+            self._remove(lowest)
+        for segment in passed:
+            self._push(segment, self._held[segment])
+        return min(wanted, self.capacity_blocks - self.used_blocks)
+
+    def _lowest(
+        self, own: set[Segment] | None, passed: list[Segment] | None = None
+    ) -> Segment | None:
+        """Takes the evictable end of the lowest rank off the heap; own ones go to `passed`."""
+        while self._heap:
+            rank, turn, _, segment = heapq.heappop(self._heap)
+            usage = self._held.get(segment)
+            if usage is None or not self._is_current(segment, usage, rank, turn):
+                continue
+            if own is not None and segment in own:
+                if passed is not None and segment not in passed:
+                    passed.append(segment)
+                continue
+            return segment
+        return None
+
+    def _is_current(self, segment: Segment, usage: Usage, rank: float, turn: int) -> bool:
+        """Whether an entry of the heap still says what holds for an evictable segment."""
+        if usage.children or turn != usage.turn:
+            return False
+        return rank == self.eviction.rank(usage, self._facts(segment))
+
+    def _push(self, segment: Segment, usage: Usage) -> None:
+        self._pushed += 1
+        rank = self.eviction.rank(usage, self._facts(segment))
+        heapq.heappush(self._heap, (rank, usage.turn, self._pushed, segment))
+        if len(self._heap) > 2 * len(self._held) + 64:
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Drop entries that are out of date, so that the heap stays as small as the pool."""
+        live = {}
+        for rank, turn, pushed, segment in self._heap:
+            usage = self._held.get(segment)
+            if usage is not None and self._is_current(segment, usage, rank, turn):
+                live[segment] = (rank, turn, pushed, segment)
+        self._heap = list(live.values())
+        heapq.heapify(self._heap)
+
+    def _facts(self, segment: Segment) -> ObjectFacts:
+        tokens = self.index.block_tokens
+        return ObjectFacts(
+            end_token=segment.end * tokens,
+            tokens=segment.count * tokens,
+            nbytes=segment.count * self.block_bytes,
+        )
+
+    def _remove(self, segment: Segment) -> None:
+        if self._on_evict is not None:
+            self._on_evict(segment, self._held[segment])
+        self.evicted_blocks += segment.count
+        self._release(segment)
+
+    def _release(self, segment: Segment) -> None:
+        del self._held[segment]
+        segment.holders -= 1
+        self.used_blocks -= segment.count
+        parent = segment.parent
+        above = self._held.get(parent) if parent is not None else None
+        if above is not None:
+            above.children -= 1
+            if not above.children and parent is not None:
+                self._push(parent, above)
+        self.index.prune(segment)

@@ -1,0 +1,153 @@
+"""Ways to keep the sliding-window state of a shared prefix; a policy is a sum of some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from simulator.basis.errors import InputError
+from simulator.prefix.granularity import whole_granules
+from simulator.prefix.window_geometry import ReplayWork, WindowGeometry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSpan:
+    """What a request adds to the cache, in tokens from the start of the prompt.
+
+    `known`: leading tokens that were known before. `prompt`: end of the prompt. `end`: end of the
+    reply. A window can be kept at boundaries in (`resumed`, `end`], the tokens that were computed.
+    """
+
+    resumed: int
+    known: int
+    prompt: int
+    end: int
+
+
+class WindowPart:
+    """One way; the defaults keep nothing and replay nothing.
+
+    `marks`: places at the ends of prompts or where prompts part, which must be remembered.
+    `everywhere`: a window is live at any boundary. `exact`: the resumed run equals an uncached one.
+    """
+
+    marks: tuple[str, ...] = ()
+    everywhere = False
+    exact = True
+
+    def boundary(self, run: int) -> int:
+        """Largest boundary up to `run` known tokens that holds a window by its position alone."""
+        return 0
+
+    def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
+        """Boundaries at which a request leaves a window, ascending."""
+        return ()
+
+    def replay(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
+        """Work that makes up for a missing window `distance` tokens after one, if allowed."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Full(WindowPart):
+    """Window rows of every token."""
+
+    everywhere = True
+
+    def boundary(self, run: int) -> int:
+        """Anywhere."""
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic(WindowPart):
+    """A window every `period` tokens; the tokens behind the last one are computed again."""
+
+    period: int
+
+    def boundary(self, run: int) -> int:
+        """Last multiple of the period."""
+        return whole_granules(run, self.period)
+
+    def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
+        """Multiples of the period."""
+        return range(
+            whole_granules(span.resumed, self.period) + self.period, span.end + 1, self.period
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary(WindowPart):
+    """A window at the end of every prompt and of every reply, cut to a whole granule."""
+
+    marks = ("prompt_end", "reply_end")
+
+    def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
+        """Ends of prompt and reply."""
+        ends = {whole_granules(span.prompt, granule), whole_granules(span.end, granule)}
+        return sorted(end for end in ends if end > span.resumed)
+
+
+@dataclass(frozen=True, slots=True)
+class Junction(WindowPart):
+    """A window where a prompt left the known prefix, so that the next one that parts there hits."""
+
+    marks = ("junction",)
+
+    def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
+        """End of the known prefix, if it was computed again."""
+        junction = whole_granules(span.known, granule)
+        return (junction,) if junction > span.resumed else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Zero(WindowPart):
+    """No window; the last n_win x L tokens run again through all layers.
+
+    Trimmed: only the triangle of layers and tokens that the windows depend on.
+    """
+
+    trimmed: bool = False
+
+    def replay(self, distance: int, geometry: WindowGeometry) -> ReplayWork:
+        """Exact for any distance."""
+        return geometry.trimmed(distance) if self.trimmed else geometry.whole(distance)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded(WindowPart):
+    """No window; a fixed number of tokens runs again.
+
+    Assumes: bounded replay is approximate: windows of upper layers differ from an uncached run.
+    """
+
+    tokens: int
+
+    exact = False
+
+    def replay(self, distance: int, geometry: WindowGeometry) -> ReplayWork:
+        """At most `tokens` tokens through all layers."""
+        tokens = min(distance, self.tokens)
+        return ReplayWork(tokens, tokens * geometry.layers, tokens * geometry.layers)
+
+
+def no_value(part: type[WindowPart], name: str, value: str | None) -> WindowPart:
+    """A part that takes no value."""
+    if value is not None:
+        raise InputError(f"window policy '{name}:{value}': {name} takes no value, write '{name}'")
+    return part()
+
+
+def tokens_value(name: str, value: str | None, least: int) -> int:
+    """The token count that follows a name, such as 4096 or 4,096 or 4K (= 4,096)."""
+    text = (value or "").replace(",", "").replace("_", "").lower()
+    factor = 1024 if text.endswith("k") else 1
+    digits = text.removesuffix("k")
+    tokens = int(digits) * factor if digits.isdecimal() else 0
+    if not least <= tokens <= 1 << 40:
+        given = f"'{name}:{value}'" if value is not None else f"'{name}'"
+        raise InputError(
+            f"window policy {given}: {name} needs a whole number of tokens of at least {least:,}, "
+            f"such as '{name}:4096'"
+        )
+    return tokens

@@ -1,0 +1,162 @@
+"""Window policies by name: `full`, `periodic:4096+boundary`, `zero:trimmed`, `vllm:0`.
+
+Parts joined by `+` are all kept; a hit uses the best of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulator.basis.errors import InputError, unknown_name
+from simulator.prefix.window_geometry import ReplayWork, WindowGeometry
+from simulator.prefix.window_parts import (
+    Boundary,
+    Bounded,
+    Full,
+    Junction,
+    Periodic,
+    StoredSpan,
+    WindowPart,
+    Zero,
+    no_value,
+    tokens_value,
+)
+
+# Compressed entries of 128 tokens are whole at multiples of 128: the finest boundary of a hit.
+FINEST_GRANULE_TOKENS = 128
+ENGINE_GRANULE_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPolicy:
+    """A sum of parts.
+
+    `granule_tokens`: hits are cut to multiples of it, or None where the cache decides.
+    """
+
+    name: str
+    parts: tuple[WindowPart, ...]
+    granule_tokens: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the resumed run equals an uncached one in exact arithmetic."""
+        return all(part.exact for part in self.parts)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether a window is live at any boundary."""
+        return any(part.everywhere for part in self.parts)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Kinds of places that must be remembered."""
+        return tuple(dict.fromkeys(mark for part in self.parts for mark in part.marks))
+
+    def boundary(self, run: int) -> int:
+        """Largest boundary up to `run` known tokens that holds a window by its position alone."""
+        return max(part.boundary(run) for part in self.parts)
+
+    def kept(self, span: StoredSpan, granule: int) -> list[int]:
+        """Boundaries at which a request leaves a window, ascending."""
+        return sorted({at for part in self.parts for at in part.kept(span, granule)})
+
+    def replay(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
+        """Least work that makes up for a window missing `distance` tokens, if any part can."""
+        offers = [part.replay(distance, geometry) for part in self.parts]
+        possible = [work for work in offers if work is not None]
+        return min(possible, key=lambda work: (work.tokens, work.token_layers), default=None)
+
+
+Reader = Callable[[str | None], tuple[tuple[WindowPart, ...], int | None]]
+
+
+def _periodic(value: str | None) -> tuple[tuple[WindowPart, ...], None]:
+    return (Periodic(tokens_value("periodic", value, 1)),), None
+
+
+def _bounded(value: str | None) -> tuple[tuple[WindowPart, ...], None]:
+    return (Bounded(tokens_value("bounded", value, 1)),), None
+
+
+def _plain(part: type[WindowPart], name: str) -> Reader:
+    return lambda value: ((no_value(part, name, value),), None)
+
+
+def _zero(value: str | None) -> tuple[tuple[WindowPart, ...], None]:
+    if value not in (None, "trimmed"):
+        raise InputError(f"window policy 'zero:{value}': write 'zero' or 'zero:trimmed'")
+    return (Zero(trimmed=value == "trimmed"),), None
+
+
+def _sglang(value: str | None) -> tuple[tuple[WindowPart, ...], int]:
+    """Rows outside the window are tombstoned; a hit past the last live window puts one there.
+
+    Source: sgl-project/sglang 0.5.23 `srt/mem_cache/unified_cache/components/swa.py`.
+    """
+    no_value(Boundary, "sglang", value)
+    return (Boundary(), Junction()), ENGINE_GRANULE_TOKENS
+
+
+def _vllm(value: str | None) -> tuple[tuple[WindowPart, ...], int]:
+    """vLLM 0.33 `prefix_cache_retention_interval`: none is dense, 0 keeps ends and junctions.
+
+    Source: vllm-project/vllm 0.33.0 `v1/core/single_type_kv_cache_manager.py`.
+    """
+    granule = ENGINE_GRANULE_TOKENS
+    if value == "none":
+        return (Periodic(granule),), granule
+    if value == "0":
+        return (Boundary(), Junction()), granule
+    interval = tokens_value("vllm", value, granule)
+    if interval % granule:
+        raise InputError(
+            f"window policy 'vllm:{value}': the retention interval is 'none', 0 or a multiple of "
+            f"{granule}; nearest is {max(1, round(interval / granule)) * granule}"
+        )
+    return (Periodic(interval),), granule
+
+
+WINDOW_POLICIES: dict[str, Reader] = {
+    "full": _plain(Full, "full"),
+    "periodic": _periodic,
+    "boundary": _plain(Boundary, "boundary"),
+    "junction": _plain(Junction, "junction"),
+    "zero": _zero,
+    "bounded": _bounded,
+    "sglang": _sglang,
+    "vllm": _vllm,
+}
+FORMS = (
+    "full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, bounded:TOKENS, sglang, "
+    "vllm:none, vllm:0, vllm:TOKENS, or a sum such as periodic:4096+boundary"
+)
+
+
+def parse_window_policy(text: str) -> WindowPolicy:
+    """Policy of a name; raises `InputError` with the nearest name for a typo."""
+    parts: list[WindowPart] = []
+    granules: set[int] = set()
+    for word in text.split("+"):
+        name, colon, value = word.strip().lower().partition(":")
+        if not name:
+            raise InputError(f"window policy {text!r} has an empty part; known are {FORMS}")
+        reader = WINDOW_POLICIES.get(name)
+        if reader is None:
+            hint = unknown_name("window policy", name, WINDOW_POLICIES)
+            raise InputError(f"{hint.partition('known are')[0]}known are {FORMS}")
+        read, granule = reader(value if colon else None)
+        parts += read
+        granules |= {granule} if granule else set()
+    name = "+".join(word.strip().lower() for word in text.split("+"))
+    return WindowPolicy(name, tuple(parts), max(granules, default=None))
+
+
+def parse_window_policies(text: str) -> list[WindowPolicy]:
+    """Policies of a list with commas; a name given twice counts once."""
+    words = [word for word in text.split(",") if word.strip()]
+    if not words:
+        raise InputError(f"no window policy given; known are {FORMS}")
+    found = {policy.name: policy for policy in map(parse_window_policy, words)}
+    return list(found.values())

@@ -1,0 +1,113 @@
+"""Window policies: names, typos, where windows are kept, and how much a replay takes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.basis.errors import InputError
+from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_parts import StoredSpan
+from simulator.prefix.window_policy import parse_window_policies, parse_window_policy
+from workloads.deepseek_v4.config import find_model
+
+FLASH, PRO = WindowGeometry(128, 43), WindowGeometry(128, 61)
+
+
+def test_geometry_is_the_models():
+    assert WindowGeometry.of_model(find_model("v4-flash")) == FLASH
+    assert WindowGeometry.of_model(find_model("v4-pro")) == PRO
+
+
+@pytest.mark.parametrize(
+    ("geometry", "first", "tight", "usual", "rows", "token_layers"),
+    [(FLASH, 5_461, 5_462, 5_504, 120_185, 114_723), (PRO, 7_747, 7_748, 7_808, 240_218, 232_470)],
+)
+def test_replay_of_the_published_models(geometry, first, tight, usual, rows, token_layers):
+    assert geometry.first_token_tokens == first
+    assert geometry.tight_tokens == tight
+    assert geometry.replay_tokens == usual
+    work = geometry.trimmed(1 << 20)
+    assert (work.tokens, work.kv_rows, work.token_layers) == (tight, rows, token_layers)
+
+
+@given(st.integers(1, 9), st.integers(1, 7), st.integers(0, 80))
+def test_the_triangle_is_what_dependencies_demand(n_win, layers, distance):
+    """Rows walked back from the top layer's window, one token and one layer at a time."""
+    needed = [set() for _ in range(layers)]
+    needed[-1] = {-k for k in range(1, n_win + 1)}
+    for layer in range(layers - 1, 0, -1):
+        needed[layer - 1] = {at - back for at in needed[layer] for back in range(n_win)}
+    kept = [{at for at in rows if at >= -distance} for rows in needed]
+    work = WindowGeometry(n_win, layers).trimmed(distance)
+    assert work.tokens == len(kept[0])
+    assert work.kv_rows == sum(map(len, kept))
+    assert work.token_layers == sum(map(len, kept[1:]))
+
+
+@given(st.integers(0, 100_000))
+def test_a_replay_is_never_longer_than_the_distance(distance):
+    for name in ("zero", "zero:trimmed", "bounded:128", "bounded:300+zero"):
+        work = parse_window_policy(name).replay(distance, PRO)
+        assert work.tokens <= distance
+        assert work.token_layers <= distance * PRO.layers
+
+
+def test_where_windows_are_kept():
+    span = StoredSpan(resumed=1_000, known=2_200, prompt=5_000, end=5_500)
+    kept = {
+        "full": [],
+        "periodic:2048": [2_048, 4_096],
+        "boundary": [4_992, 5_376],
+        "boundary+periodic:4096": [4_096, 4_992, 5_376],
+        "junction": [2_176],
+        "zero": [],
+    }
+    for name, expected in kept.items():
+        assert parse_window_policy(name).kept(span, 128) == expected
+    assert parse_window_policy("full").everywhere
+
+
+def test_engines_are_sums_of_the_same_parts():
+    assert parse_window_policy("vllm:none").parts == parse_window_policy("periodic:256").parts
+    assert parse_window_policy("vllm:0").parts == parse_window_policy("boundary+junction").parts
+    assert parse_window_policy("sglang").parts == parse_window_policy("vllm:0").parts
+    assert parse_window_policy("vllm:8192").granule_tokens == 256
+
+
+def test_numbers_may_have_separators_and_a_k():
+    parts = parse_window_policy("periodic:8192").parts
+    assert parse_window_policy("periodic:8_192").parts == parts
+    assert parse_window_policy("Periodic:8K").parts == parts
+
+
+def test_only_bounded_replay_is_approximate():
+    assert parse_window_policy("periodic:4096+zero:trimmed").exact
+    assert not parse_window_policy("periodic:4096+bounded:128").exact
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("peridoic:4096", "did you mean 'periodic'"),
+        ("periodic", "such as 'periodic:4096'"),
+        ("periodic:0", "at least 1"),
+        ("periodic:-3", "at least 1"),
+        ("periodic:4.5", "at least 1"),
+        ("full:3", "full takes no value"),
+        ("boundary:", "boundary takes no value"),
+        ("zero:trim", "'zero:trimmed'"),
+        ("vllm:300", "nearest is 256"),
+        ("vllm", "needs a whole number"),
+        ("boundary+", "empty part"),
+    ],
+)
+def test_a_typo_is_a_sentence(text, says):
+    with pytest.raises(InputError) as caught:
+        parse_window_policy(text)
+    assert says in caught.value.message
+
+
+def test_lists():
+    assert [p.name for p in parse_window_policies("full, zero,full")] == ["full", "zero"]
+    with pytest.raises(InputError, match="no window policy given"):
+        parse_window_policies(" , ")
