@@ -21,11 +21,13 @@ MOST_PAGES = 48
 
 WRITTEN, READ, OWN, LEFT = "#e69f00", "#0072b2", "#56b4e9", "#b9d3e6"
 HELD, OTHERS, FREE, PENDING = "#e6e9ee", "#aab2bd", "#ffffff", "#f3e3bd"
+UNKNOWN = "#d9c2e0"
 LEGEND = {
     "written": WRITTEN,
     "read": READ,
     "read from the step's own rows": OWN,
     "visible, not in the top-k": LEFT,
+    "visible, picked or not: not known": UNKNOWN,
     "not complete, or later": PENDING,
     "held, not read": HELD,
     "another request's": OTHERS,
@@ -51,6 +53,8 @@ def pool_pieces(layer: LayerAddress, pool: str) -> tuple[str, list[Piece]]:
         if unseen.pool == pool:
             color = _REASONS[unseen.reason]
             pieces += [Piece(*span, color, unseen.reason) for span in unseen.ranges]
+    if pool == "c4" and layer.pick is not None and layer.pick.ids is None:
+        pieces.append(Piece(0, layer.pick.visible, UNKNOWN, "visible, picked or not: not known"))
     if pool == "window":
         pieces.append(Piece(*layer.own_positions, OWN, "read from the step's own rows"))
     for write in (False, True):
@@ -68,7 +72,7 @@ def pool_figure(result: AddressResult, row: RowAddress, layer: LayerAddress, poo
     geometry = next((g for g in result.pools if g.pool == pool), None)
     if geometry is None:
         return _ring_figure(result, row, layer, pool, pieces)
-    places = _drawn_places(request, geometry, pieces)
+    places = _drawn_places(request, geometry)
     return _paged_figure(result, request, geometry, unit, pieces, places)
 
 
@@ -76,9 +80,7 @@ def _table(request: RequestTables, geometry: PoolGeometry) -> tuple[int, ...]:
     return request.pages["token" if geometry.follows else geometry.pool]
 
 
-def _drawn_places(
-    request: RequestTables, geometry: PoolGeometry, pieces: Sequence[Piece]
-) -> list[int]:
+def _drawn_places(request: RequestTables, geometry: PoolGeometry) -> list[int]:
     """Places of the page table to draw: all, or the last ones."""
     count = len(_table(request, geometry))
     return list(range(max(count - MOST_PAGES, 0), count))
@@ -112,9 +114,8 @@ def _paged_figure(
             slot = page * size + piece.first - place * size
             text = f"{piece.text}: slot {slot:,}"
             parts.append(_rect(_within(below[page], *where), GAP + BAR + 18, piece.color, text))
-        parts.append(_label(box, 12, f"{place:,}", len(places)))
-    parts += [_label(box, GAP + 2 * BAR + 32, f"{page:,}", len(pages)) for page, box in
-              below.items()]  # fmt: skip
+        parts.append(_label(box, 12, "place", place))
+    parts += [_label(box, GAP + 2 * BAR + 32, "page", page) for page, box in below.items()]
     rule = "token pages" if geometry.follows else "pages of its own"
     caption = (
         f"{geometry.pool}: {size:,} {'entry' if size == 1 else 'entries'} a page ({rule}, "
@@ -160,7 +161,7 @@ def _ring_figure(
     start, stop = max(row.position + 1 - 2 * length, 0), min(last, row.position + 1 + length)
     shown, parts = stop - start, []
     parts.append(_rect((0, WIDTH), 18, HELD, "positions of the request", outline=True))
-    parts.append(_rect((0, WIDTH), GAP + BAR + 18, FREE, "slots of the ring", outline=True))
+    parts.append(_rect((0, WIDTH), GAP + BAR + 18, HELD, "slots of the ring", outline=True))
     for piece in _cut(pieces, start, shown):
         box = _within((0, WIDTH), (piece.first - start) / shown, piece.count / shown)
         parts.append(_rect(box, 18, piece.color, _piece_text(piece)))
@@ -245,9 +246,12 @@ def _link(top: tuple[float, float], below: tuple[float, float], color: str) -> s
     return f'<polygon points="{points}" fill="{color}" fill-opacity="0.35"/>'
 
 
-def _label(box: tuple[float, float], y: float, text: str, count: int) -> str:
-    """A number over or under its page, left out where pages are narrow."""
-    return _text(box[0] + box[1] / 2, y, text, "middle") if count <= 32 else ""
+def _label(box: tuple[float, float], y: float, what: str, number: int) -> str:
+    """A number over or under its page: with its word where there is room, or none at all."""
+    middle = box[0] + box[1] / 2
+    if box[1] > 70:
+        return _text(middle, y, f"{what} {number:,}", "middle")
+    return _text(middle, y, f"{number:,}", "middle") if box[1] > 30 else ""
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:

@@ -49,10 +49,12 @@ def _answer(result: AddressResult) -> str:
     layer = row.layers[-1]
     read = sum(access.count for access in layer.accesses if not access.write)
     written = sum(access.count for access in layer.accesses if access.write)
+    pick = layer.pick
+    unknown = f", {pick.top_k:,} more that are not known," if pick and pick.ids is None else ""
     return (
         f"Packed row {row.packed_row:,}, position {row.position:,} of request {row.request}: in "
-        f"layer {layer.layer} ({KIND_NAMES[layer.kind]}) it reads {read:,} slots and writes "
-        f"{written:,}."
+        f"layer {layer.layer} ({KIND_NAMES[layer.kind]}) it reads {read:,} slots{unknown} and "
+        f"writes {written:,}."
     )
 
 
@@ -97,7 +99,7 @@ def _tables(result: AddressResult) -> str:
     )
 
 
-def _some(pages: Sequence[int], most: int = 24) -> str:
+def _some(pages: Sequence[int], most: int = 12) -> str:
     if len(pages) <= most:
         return ", ".join(str(page) for page in pages)
     head = ", ".join(str(page) for page in pages[: most // 2])

@@ -18,12 +18,11 @@ _POLICY = (
 
 
 def html_document(title: str, body: str, figures: Mapping[str, dict[str, Any]]) -> str:
-    """The whole document; a figure is drawn into the element of its name."""
-    from plotly.offline import get_plotlyjs
+    """The whole document; a figure is drawn into the element of its name.
 
+    A page without such figures carries no script.
+    """
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    # Within a script element `<` could only matter as the start of a closing tag.
-    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -33,9 +32,19 @@ def html_document(title: str, body: str, figures: Mapping[str, dict[str, Any]]) 
             f"<title>{escape(title)}</title>",
             f"<style>{style}</style></head><body>",
             body,
-            f'<script type="application/json" id="figures">{data}</script>',
-            f"<script>{get_plotlyjs()}</script>",
-            f"<script>{PAGE_SCRIPT}</script>",
+            *(_scripts(figures) if figures else ()),
             "</body></html>\n",
         ]
     )
+
+
+def _scripts(figures: Mapping[str, dict[str, Any]]) -> list[str]:
+    from plotly.offline import get_plotlyjs
+
+    # Within a script element `<` could only matter as the start of a closing tag.
+    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return [
+        f'<script type="application/json" id="figures">{data}</script>',
+        f"<script>{get_plotlyjs()}</script>",
+        f"<script>{PAGE_SCRIPT}</script>",
+    ]

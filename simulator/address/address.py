@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from simulator.address.result import AddressResult, PoolGeometry, RequestTables,
 from simulator.address.row import RowAddressing
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError
-from simulator.cache.pool_spec import TOKEN
+from simulator.cache.pool_spec import TOKEN, V4_POOLS, with_pages
 from simulator.evaluate.metadata import StepMetadata, build_metadata
 from simulator.evaluate.request_table import RequestTable
 from workloads.deepseek_v4.config import ModelConfig
@@ -109,18 +110,27 @@ def _table(question: AddressQuestion) -> RequestTable:
             f"({count - slots} short); give more slots or fewer requests"
         )
     longest = max(spec.context for spec in question.requests)
-    size = question.page_tokens
-    pages = slots * -(-longest // size) if size > 0 else 0
+    pools = with_pages(V4_POOLS, question.pool_page_tokens, {})
     order = None
-    if question.page_seed is not None and size > 0:
-        order = [int(p) for p in np.random.default_rng(question.page_seed).permutation(pages)]
+    if question.page_seed is not None and question.page_tokens > 0:
+        rng = np.random.default_rng(question.page_seed)
+        order = _shuffled(rng, slots, longest, question.page_tokens)
+        pools = tuple(
+            replace(pool, page_order=_shuffled(rng, slots, longest, pool.page_tokens))
+            for pool in pools
+        )
     return RequestTable(
-        slots,
-        longest,
-        page_tokens=size,
-        page_order=order,
-        pool_page_tokens=question.pool_page_tokens,
+        slots, longest, page_tokens=question.page_tokens, page_order=order, pools=pools
     )
+
+
+def _shuffled(
+    rng: np.random.Generator, slots: int, longest: int, page_tokens: int | None
+) -> tuple[int, ...] | None:
+    """An order of all pages of a pool; None for one that has no pages of its own."""
+    if page_tokens is None:
+        return None
+    return tuple(int(page) for page in rng.permutation(slots * -(-longest // page_tokens)))
 
 
 def _in_admission_order(question: AddressQuestion) -> list[RequestSpec]:

@@ -13,13 +13,20 @@ A file of it:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from simulator.basis.errors import InputError
-from simulator.basis.yaml_loader import LineMap, StrictModel, compose_yaml, validate_data
+from simulator.basis.errors import FileFormatError, InputError
+from simulator.basis.yaml_loader import (
+    KeyFaultError,
+    LineMap,
+    StrictModel,
+    compose_yaml,
+    validate_data,
+)
 
 Count = Annotated[int, Field(ge=0, le=2**31)]
 Positive = Annotated[int, Field(gt=0, le=2**31)]
@@ -49,7 +56,7 @@ class AddressQuestion(StrictModel):
     """
 
     model: str = "tiny"
-    requests: Annotated[tuple[RequestSpec, ...], Field(min_length=1)]
+    requests: tuple[RequestSpec, ...]
     page_tokens: int = 256
     pool_page_tokens: dict[str, int] = Field(default_factory=dict)
     slots: Positive | None = None
@@ -59,18 +66,34 @@ class AddressQuestion(StrictModel):
     values: Values = "auto"
     seed: Count = 7
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.requests:
+            raise KeyFaultError(("requests",), "requests is empty, expected 1 request or more")
+        return self
+
+
+class _OptionLines(LineMap):
+    """Options have no file and no line to be named."""
+
+    def error(
+        self, keys: Sequence[str | int], sentence: str, kind: type[InputError] = FileFormatError
+    ) -> InputError:
+        return InputError(sentence)
+
 
 def read_question(path: Path | None, given: dict[str, Any]) -> AddressQuestion:
     """The question of a file, of what was given beside it, or of both: what is given wins."""
-    data, lines = compose_yaml(path) if path else ({}, LineMap(Path("the question"), {}))
+    data: dict[str, Any] = {}
     if path:
+        data, lines = compose_yaml(path)
         validate_data(data, lines, AddressQuestion)
     elif "requests" not in given:
         raise InputError(
             "there is no request to address; give --request PAST:NEW, such as --request 300:4, "
             "or a file with --batch"
         )
-    return validate_data(data | given, lines, AddressQuestion)
+    return validate_data(data | given, _OptionLines(Path("options"), {}), AddressQuestion)
 
 
 def parse_request(text: str) -> dict[str, int]:

@@ -60,7 +60,7 @@ class Allocator:
         self._add(TOKEN, 1, page_tokens, pages, page_order)
         for pool in pools:
             if pool.page_tokens is not None:
-                self._add(pool.name, pool.ratio, pool.page_tokens, pool.pages, None)
+                self._add(pool.name, pool.ratio, pool.page_tokens, pool.pages, pool.page_order)
 
     def _add(
         self,

@@ -22,13 +22,15 @@ class PoolSpec:
     """A pool with one entry every `ratio` tokens.
 
     `page_tokens` are the tokens that a page of its own stands for (None: follows the token pages);
-    `pages` how many there are (None: enough for every row at its longest).
+    `pages` how many there are (None: enough for every row at its longest), `page_order` the order
+    in which they are handed out (None: ascending).
     """
 
     name: str
     ratio: int
     page_tokens: int | None = None
     pages: int | None = None
+    page_order: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.name == TOKEN:
