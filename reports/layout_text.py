@@ -216,6 +216,10 @@ def layout_notes(asked: AskedSweep, cuts: Cuts) -> list[str]:
         "the engine's own rule may set more aside.",
         f"Attention kernel, whatever the pages: tiles of 64 entries stay empty by {shares}.",
     ]
+    if question.groupings.kv != step.kv_dtype:
+        notes.append(
+            f"The step reads {step.kv_dtype} rows: it is not costed with {question.groupings.kv}."
+        )
     slack = {name: share for name, share in cuts.own.slack_of_block.items() if share}
     if slack:
         told = ", ".join(f"{name} {percent(share)}" for name, share in slack.items())

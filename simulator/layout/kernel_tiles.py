@@ -82,6 +82,8 @@ def index_waste(cut: CutGeometry, mix: RequestMix, chip: ChipSpec) -> TileWaste:
     Assumes: a page whose tokens are no multiple of the ratio has as many keys as it has slots.
     """
     pool = cut.cut("c4_index").pool
+    if not pool.layers:
+        return TileWaste(0.0, 0.0)
     return TileWaste(
         mean(mix, Rounded(pool.ratio, 0)),
         mean(mix, PageTiles(pool.ratio, pool.page_rows, index_tile(cut, chip))),

@@ -33,6 +33,8 @@ class LayoutStep:
 
     Assumes: a kernel of a calibrated family gains or loses, by the runs of another layout, as many
         picoseconds as the tile model says; its calibration is for the engine's own layout.
+    Assumes: a step reads rows of the bytes that its precision gives (FP8: 584 and 132), in runs
+        of the layout's efficiency, where an engine's own format is longer or shorter.
     Assumes: kernels do as many instructions whatever the pages are: tiles that a page leaves part
         empty are counted, not timed.
     """

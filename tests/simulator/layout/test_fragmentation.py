@@ -92,3 +92,13 @@ def test_page_table_of_one_request() -> None:
     # One table for the three; two window groups of 2 + 1 and states of 2 + 1 and 16 + 1 blocks.
     shared = cut(256, grouping="one-block", engine="vllm-0.33")
     assert table_bytes(shared, mix_of("4096:1")) == 4 * (16 + 2 * 3 + 3 + 17)
+
+
+def test_pages_that_do_not_divide_each_other_may_fragment_less() -> None:
+    # 300 tokens fill pages of 256 tokens to 300 of 512, pages of 384 to 300 of 384.
+    held = {
+        page: {one.name: one.partial_bytes for one in held_bytes(cut(page), mix_of("300:1"))}
+        for page in (256, 384)
+    }
+    assert held[256]["c4"] == 21 * (128 - 75) * 584
+    assert held[384]["c4"] == 21 * (96 - 75) * 584

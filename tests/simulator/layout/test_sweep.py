@@ -7,13 +7,17 @@ import time
 import pytest
 
 from simulator.basis.errors import InputError
+from simulator.cost.question import ask
+from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import DEFAULT_PADDINGS, ENGINE
 from simulator.layout.sweep import (
     DEFAULT_PAGES,
     OWN,
     LayoutPoint,
+    SweepQuestion,
     check_page,
     cost_of,
+    own_runs,
     sweep,
     sweep_points,
 )
@@ -52,13 +56,25 @@ def test_ascend_rounds_hits_to_2048() -> None:
     assert cost.lost_tokens_uniform == 1023.5
 
 
+def step_of(asked: SweepQuestion) -> LayoutStep:
+    contexts = asked.mix.typical()
+    step = ask(
+        model="v4-flash", chip="h200", count=8, dp=8, ep=8, batch=len(contexts),
+        context=asked.mix.longest_tokens, engine="sglang-0.5",
+    )  # fmt: skip
+    return LayoutStep(step, contexts, own_runs(asked))
+
+
 def test_two_hundred_points_in_time() -> None:
     points = sweep_points("all", DEFAULT_PAGES[1:], DEFAULT_PADDINGS, SHARED)[:201]
+    asked = question()
     start = time.perf_counter()
-    costs = list(sweep(question(), points, None))
+    step = step_of(asked)
+    costs = list(sweep(asked, points, step))
     assert time.perf_counter() - start < 20
     assert [cost.point for cost in costs] == points
     assert all(0 < cost.dram_efficiency <= 1 for cost in costs)
+    assert all(cost.step_ps for cost in costs)
 
 
 @pytest.mark.parametrize(
