@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from simulator.cli.prefix_compare import compare
 from simulator.cli.prefix_prove import prove
 
 prefix = typer.Typer(
@@ -13,3 +14,4 @@ prefix = typer.Typer(
     rich_markup_mode=None,
 )
 prefix.command("prove")(prove)
+prefix.command("compare")(compare)

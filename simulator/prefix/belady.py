@@ -25,7 +25,7 @@ class KnownFuture:
     """Segments that each request uses, whole, and the request that uses each of them next.
 
     Segment numbers of request i are `segments[offsets[i]:offsets[i + 1]]`, from the root;
-    `next_use` stands beside. `counts`, `starts`: blocks of a segment and before it, by segment number.
+    `next_use` stands beside. `counts`, `starts`: blocks of a segment and before it, by its number.
     """
 
     offsets: NDArray[np.int64]

@@ -152,6 +152,17 @@ def policy_count(
     )
 
 
+def eviction_name(text: str) -> str:
+    """An eviction policy's name as written, known to be one; `InputError` for a typo."""
+    name = text.strip().lower()
+    if name != BELADY:
+        try:
+            parse_eviction(name)
+        except InputError as error:
+            raise InputError(f"{error.message}, {BELADY}") from None
+    return name
+
+
 def capacity_counts(
     trace: Trace, eviction: str, capacities_tokens: Sequence[int], advance: Advance | None = None
 ) -> list[CapacityCount]:

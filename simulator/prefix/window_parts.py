@@ -139,15 +139,13 @@ def no_value(part: type[WindowPart], name: str, value: str | None) -> WindowPart
 
 
 def tokens_value(name: str, value: str | None, least: int) -> int:
-    """The token count that follows a name, such as 4096 or 4,096 or 4K (= 4,096)."""
-    text = (value or "").replace(",", "").replace("_", "").lower()
-    factor = 1024 if text.endswith("k") else 1
-    digits = text.removesuffix("k")
-    tokens = int(digits) * factor if digits.isdecimal() else 0
+    """The token count that follows a name, such as 4096 or 4_096."""
+    digits = (value or "").replace("_", "")
+    tokens = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 20 else 0
     if not least <= tokens <= 1 << 40:
         given = f"'{name}:{value}'" if value is not None else f"'{name}'"
         raise InputError(
-            f"window policy {given}: {name} needs a whole number of tokens of at least {least:,}, "
-            f"such as '{name}:4096'"
+            f"window policy {given}: {name} needs a whole number of tokens of at least {least:,} "
+            f"and at most 2^40, such as '{name}:4096'"
         )
     return tokens

@@ -1,0 +1,133 @@
+"""`v4sim prefix compare --reference`: figures, JSON, and one sentence for bad input."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from simulator.cli.main import main
+
+ROWS = [
+    (0, 1_024, [0, 1]),
+    (0, 1_500, [0, 1, 2]),
+    (3_000, 1_500, [0, 1, 2]),
+    (6_000, 700, [0, 9]),
+]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "made.jsonl"
+    lines = [
+        json.dumps(
+            {"timestamp": at, "input_length": n, "output_length": 5, "hash_ids": ids}
+        )
+        for at, n, ids in ROWS
+    ]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def run(capsys, *arguments):
+    code = main(["prefix", "compare", *(str(a) for a in arguments)])
+    captured = capsys.readouterr()
+    return code, " ".join(captured.out.split()), captured.err
+
+
+def test_help_has_an_example(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert "Example: v4sim prefix compare" in out
+
+
+def test_figures_by_hand(capsys, trace, tmp_path):
+    path = tmp_path / "out.json"
+    code, out, _ = run(
+        capsys, "--trace", trace, "--reference",
+        "--policies", "full,periodic:512,boundary,bounded:100",
+        "--capacity-tokens", "1K,0.01M", "--eviction", "lru,belady", "--json", path,
+    )  # fmt: skip
+    assert code == 0
+    data = json.loads(path.read_text())
+    assert data["input_tokens"] == 4_724
+    hits = {row["policy"]: row["hit_tokens"] for row in data["policies"]}
+    assert hits == {
+        "full": 1_024 + 1_500 + 512,
+        "periodic:512": 1_024 + 1_024 + 512,
+        "boundary": 1_024 + 1_024,
+        "bounded:100": 924 + 1_400 + 412,
+    }
+    assert data["policies"][0]["hit_fraction"] == pytest.approx(3_036 / 4_724)
+    assert "64.27 %" in out
+    served = {row["policy"]: row["served_hit_tokens"] for row in data["policies"]}
+    assert served["full"] == 3_035
+    pools = [
+        (row["eviction"], row["capacity_blocks"], row["hit_blocks"]) for row in data["capacities"]
+    ]
+    assert pools == [("lru", 1, 3), ("lru", 19, 6), ("belady", 1, 3), ("belady", 19, 6)]
+    assert [row["exact"] for row in data["policies"]] == [True, True, True, False]
+    assert any("approximate" in line for line in data["assumptions"])
+    assert any("up to 511 tokens" in note for note in data["notes"])
+
+
+def test_the_model_sets_the_replay(capsys, trace, tmp_path):
+    lost = {}
+    for model in ("v4-flash", "v4-pro"):
+        path = tmp_path / f"{model}.json"
+        long = tmp_path / "long.jsonl"
+        row = {"timestamp": 0, "input_length": 51_200, "output_length": 1}
+        row["hash_ids"] = list(range(100))
+        long.write_text(2 * (json.dumps(row) + "\n"))
+        code, _, _ = run(
+            capsys, "--trace", long, "--reference", "--policies", "zero,zero:trimmed",
+            "--model", model, "--json", path,
+        )  # fmt: skip
+        assert code == 0
+        lost[model] = [
+            row["window_lost_tokens"] for row in json.loads(path.read_text())["policies"]
+        ]
+    assert lost == {"v4-flash": [5_504, 5_462], "v4-pro": [7_808, 7_748]}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--policies", "perodic:4096"], "did you mean 'periodic'"),
+        (["--capacity-tokens", "100"], "give at least 512"),
+        (["--capacity-tokens", "-1M"], "is not a number of tokens"),
+        (["--capacity-tokens", ","], "no capacity given"),
+        (["--capacity-tokens", "1M", "--eviction", "lrru"], "did you mean 'lru'"),
+        (["--eviction", ","], "no eviction policy given"),
+        (["--model", "v4-proo"], "v4-pro"),
+    ],
+)
+def test_bad_input_is_a_sentence(capsys, trace, options, says):
+    code, out, err = run(capsys, "--trace", trace, "--reference", *options)
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_a_trace_that_is_not_there(capsys, tmp_path):
+    code, _, err = run(capsys, "--trace", tmp_path / "none.jsonl", "--reference")
+    assert code == 2
+    assert "none.jsonl" in err
+
+
+@pytest.mark.skipif(
+    not os.environ.get("V4SIM_TRACES"), reason="V4SIM_TRACES names no folder of real traces"
+)
+def test_mooncake_from_the_command_line(capsys, tmp_path):
+    path = tmp_path / "out.json"
+    code, out, _ = run(
+        capsys, "--trace", Path(os.environ["V4SIM_TRACES"]) / "mooncake_conversation.jsonl.gz",
+        "--reference", "--json", path,
+    )  # fmt: skip
+    assert code == 0
+    assert "37.36 %" in out
+    percent = {
+        row["policy"]: 100 * row["hit_fraction"] for row in json.loads(path.read_text())["policies"]
+    }
+    assert percent["boundary"] == pytest.approx(34.97, abs=0.05)
