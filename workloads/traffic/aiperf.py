@@ -175,9 +175,15 @@ def _say(draft: Draft, rows: list[_Row], sessions: dict[str, _Session], waitless
     )
     if waitless:
         draft.doubts.append(f"{counted(waitless, 'request')} without a delay, set to 0")
-    first = {id(row) for row in {row.name: row for row in reversed(rows)}.values()}
-    later = [row.ids for row in rows if id(row) not in first]
-    ids = np.concatenate(later) if later else np.empty(0, dtype=np.int64)
+    first = {row.name: row for row in reversed(rows)}
+    later = [row for row in rows if first[row.name] is not row and len(row.ids)]
+    alike = sum(row.ids[:1].tolist() == first[row.name].ids[:1].tolist() for row in later)
+    if alike:
+        draft.doubts.append(
+            f"{counted(alike, 'row')} whose ids begin as those of the session's first row: if rows "
+            "hold whole prompts, read the file as mooncake"
+        )
+    ids = np.concatenate([np.empty(0, dtype=np.int64), *(row.ids for row in later)])
     repeated = int((np.diff(np.sort(ids)) == 0).sum())
     if repeated:
         draft.doubts.append(

@@ -28,7 +28,8 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "mooncake")
     draft.use_blocks(options, BLOCK_TOKENS)
     last: dict[int, int] = {}
-    following = 0
+    begun: dict[int, Any] = {}
+    following = unlike = 0
     for line, row in file.json_rows():
         input_tokens = tokens(file, line, row, "input_length")
         output_tokens = tokens(file, line, row, "output_length")
@@ -47,6 +48,13 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
             id_tokens=-1 if ids is None else input_tokens,
         )  # fmt: skip
         draft.ids.add_list(ids or ())
+        if ids:
+            unlike += begun.setdefault(session, ids[0]) != ids[0]
+    if unlike:
+        draft.doubts.append(
+            f"{counted(unlike, 'row')} whose ids do not begin as those of the session's first row: "
+            "if rows hold their new input only, read the file as aiperf"
+        )
     if following:
         draft.notes.append(f"{counted(following, 'request')} follow a reply after a delay")
     return draft

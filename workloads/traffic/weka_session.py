@@ -119,10 +119,11 @@ def _in_order(requests: Sequence[WekaRequest], repairs: Repairs) -> Sequence[Wek
 def say(draft: Draft, repairs: Repairs, started: int = 0) -> None:
     """Notes of a whole file, `started` of whose sessions have a start of their own."""
     sessions = draft.sessions
+    some = "all" if not started else f"{sessions - started:,} of them"
     start = (
         "with their starts"
         if started == sessions
-        else f"{sessions - started:,} of them starting at 0 as the source gives no start"
+        else f"{some} starting at 0 as the source gives no start"
     )
     draft.notes.append(
         f"{counted(sessions, 'session')}, {start}; requests follow the reply before them after the "

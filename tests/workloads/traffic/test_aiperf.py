@@ -56,6 +56,18 @@ def test_real_trace():
     assert all(set(trace.block_ids(i)[:63].tolist()) == common for i in starts)
 
 
+def test_deltas_read_as_whole_prompts_and_the_reverse_are_noticed(tmp_path):
+    deltas = write_rows(tmp_path / "d.jsonl", ROWS)
+    assert notes_with(read_trace(deltas, "mooncake"), "2 rows whose ids do not begin as those")
+    whole = [first("a", 1100, [0, 1, 90]), later("a", 1600, [0, 1, 91, 92])]
+    path = write_rows(tmp_path / "w.jsonl", whole)
+    trace = read_trace(path)
+    assert trace.notes[0] == "read as mooncake"
+    assert not notes_with(trace, "do not begin")
+    assert trace.delay_ns.tolist() == [0, 1_500_500_000]
+    assert notes_with(read_trace(path, "aiperf"), "1 row whose ids begin as those of the session")
+
+
 def test_blocks_of_another_size_are_found(tmp_path):
     rows = [first("a", 200, [1, 2, 3, 4], 64), later("a", 65, [5, 6])]
     trace = read_trace(write_rows(tmp_path / "t.jsonl", rows))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.basis.errors import InputError
-from tests.workloads.traffic.samples import notes_with
+from tests.workloads.traffic.samples import hit_tokens, notes_with
 from workloads.traffic.readers import read_trace
 from workloads.traffic.summary import distinct_ids, longest_inputs, trace_summary
 from workloads.traffic.synth import synth_sessions
@@ -23,18 +23,6 @@ AGENTS = {"sessions": 30, "requests": 900, "input_mean": 60_000.0, "last_input_m
 def written(path, format="weka-ranges", kind="agent", **given):
     write_synth(path, synth_spec(kind, **given), format)
     return read_trace(path, strict=True)
-
-
-def hit_tokens(trace: Trace) -> int:
-    """Tokens in leading ids seen before, requests in order: the plain way, id by id."""
-    seen: set[int] = set()
-    hits = 0
-    for request in range(len(trace)):
-        ids = trace.block_ids(request).tolist()
-        run = next((i for i, item in enumerate(ids) if item not in seen), len(ids))
-        hits += min(run * trace.block_tokens, int(trace.input_tokens[request]))
-        seen.update(ids)
-    return hits
 
 
 def test_the_large_agent_trace(tmp_path):
