@@ -78,8 +78,8 @@ class StepClock:
         """A step in which every request adds a token (or verifies its drafts)."""
         requests = sum(group.requests for group in groups)
         weighted = sum(g.requests * self._decode_at(requests, g.mean) for g in groups if g.requests)
-        # What the number of requests alone decides goes in steps (tiles, algorithms of collectives),
-        # so it is costed as it is; only what contexts add is interpolated.
+        # What the number of requests alone decides goes in steps (tiles, kinds of collectives), so
+        # it is costed as it is; only what contexts add is interpolated.
         return weighted / requests + self._step_of_requests(requests)
 
     def step_ns(self, groups: Sequence[DecodeGroup], chunks: Sequence[PromptChunk]) -> float:

@@ -1,0 +1,52 @@
+"""A request on its way through a replica."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+UNSET = -1
+
+
+@dataclass(slots=True, eq=False)
+class LiveRequest:
+    """`index`: its row in the results. Times are on the simulated clock, -1 where not yet known.
+
+    `hit_tokens` need no computing; `prompt_tokens` (input, and after a preemption what was already
+    answered) are computed from there on in chunks, `computed_tokens` of them so far. `ready_ns`:
+    when what is restored has been loaded. `joined`: decode steps of the replica when it began to
+    decode; it has finished after `finish_step`.
+    """
+
+    index: int
+    arrival_ns: int
+    input_tokens: int
+    output_tokens: int
+    prompt_tokens: int = 0
+    hit_tokens: int = 0
+    computed_tokens: int = 0
+    answered_tokens: int = 0
+    ready_ns: int = 0
+    admitted_ns: int = UNSET
+    first_token_ns: int = UNSET
+    finish_ns: int = UNSET
+    preemptions: int = 0
+    recomputed_tokens: int = 0
+    joined: int = 0
+    context_at_join: float = 0.0
+    finish_step: int = 0
+    order: int = 0
+    rank: int = 0
+    extra: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.prompt_tokens = self.prompt_tokens or self.input_tokens
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Tokens of the prompt that are still to be computed."""
+        return self.prompt_tokens - self.hit_tokens - self.computed_tokens
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt whose state exists."""
+        return self.hit_tokens + self.computed_tokens

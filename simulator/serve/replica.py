@@ -1,0 +1,264 @@
+"""One replica: a queue, a scheduler with continuous batching, and its steps on the clock.
+
+A SimPy process. Between two events nothing changes, so equal decode steps up to the next event
+(of this replica or of anything else in the simulation) advance in one jump.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import simpy
+
+from simulator.serve.decode_batch import Clock, DecodeBatch
+from simulator.serve.live_request import UNSET, LiveRequest
+from simulator.serve.resources import Ledger
+from simulator.serve.scheduler_rule import SchedulerRule
+from simulator.serve.step_clock import PromptChunk
+from simulator.serve.step_log import StepLog
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a prefix cache gives a request: tokens that need no computing, and loading time."""
+
+    hit_tokens: int = 0
+    load_ns: int = 0
+
+
+class PrefixSource(Protocol):
+    """A prefix cache as a replica uses it."""
+
+    def find(self, request: LiveRequest, now_ns: int) -> Served:
+        """What is there for a request that is admitted now."""
+
+    def store(self, request: LiveRequest, now_ns: int) -> None:
+        """Keep the state of a request that has finished."""
+
+
+class NoPrefixes:
+    """No prefix cache."""
+
+    def find(self, request: LiveRequest, now_ns: int) -> Served:
+        """Nothing."""
+        return Served()
+
+    def store(self, request: LiveRequest, now_ns: int) -> None:
+        """Nothing is kept."""
+
+
+class Replica:
+    """`finished` is called with every request when its last token is out.
+
+    `jumps`: whether equal steps go in one event; a law holds that this changes nothing.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        clock: Clock,
+        ledger: Ledger,
+        rule: SchedulerRule,
+        finished: Callable[[LiveRequest], None],
+        *,
+        prefixes: PrefixSource | None = None,
+        jumps: bool = True,
+    ) -> None:
+        self.env = env
+        self.clock = clock
+        self.ledger = ledger
+        self.rule = rule
+        self.finished = finished
+        self.prefixes = prefixes or NoPrefixes()
+        self.jumps = jumps
+        self.waiting: deque[LiveRequest] = deque()
+        self.prompts: list[LiveRequest] = []
+        self.batch = DecodeBatch(clock, rule.tokens_per_step)
+        self.log = StepLog()
+        self._asleep: simpy.Event | None = None
+        self._admissions = 0
+        self.process = env.process(self._run())
+
+    @property
+    def load(self) -> int:
+        """Requests in it."""
+        return len(self.waiting) + len(self.prompts) + len(self.batch)
+
+    @property
+    def outstanding_tokens(self) -> int:
+        """Tokens of prompts that wait to be computed."""
+        return sum(r.waiting_tokens for r in (*self.waiting, *self.prompts))
+
+    def refuses(self, request: LiveRequest) -> str | None:
+        """The pool that could not hold the request even alone, or None."""
+        most = request.input_tokens + request.output_tokens
+        for resource in self.ledger.resources:
+            if resource.units(most) > resource.capacity:
+                return resource.name
+        return None
+
+    def submit(self, request: LiveRequest) -> None:
+        """A request arrives, one that is not refused."""
+        self.waiting.append(request)
+        if self._asleep is not None and not self._asleep.triggered:
+            self._asleep.succeed()
+
+    def _run(self) -> Generator[Any, Any, None]:
+        while True:
+            self._admit()
+            chunks = self._chunks()
+            if chunks:
+                yield from self._prompt_step(chunks)
+            elif len(self.batch):
+                yield from self._decode_steps()
+            elif self.prompts:
+                yield self.env.timeout(max(0, self._next_event_ns() - self.env.now))
+            else:
+                self._asleep = self.env.event()
+                yield self._asleep
+                self._asleep = None
+
+    def _admit(self) -> None:
+        """Take requests in order as long as their prompts fit beside all that is held."""
+        if not self.waiting:
+            return
+        contexts = self.batch.contexts()
+        while self.waiting:
+            request = self.waiting[0]
+            if self.ledger.fits(request.prompt_tokens + 1, contexts) is not None:
+                return
+            self.waiting.popleft()
+            self._enter(request)
+
+    def _enter(self, request: LiveRequest) -> None:
+        now = int(self.env.now)
+        if request.admitted_ns == UNSET:
+            request.admitted_ns = now
+        served = self.prefixes.find(request, now)
+        # At least the last token is computed: its logits give the first answer.
+        request.hit_tokens = min(served.hit_tokens, request.prompt_tokens - 1)
+        request.computed_tokens = 0
+        request.ready_ns = now + served.load_ns
+        self._admissions += 1
+        request.order = self._admissions
+        self.ledger.hold(request.prompt_tokens + 1)
+        self.prompts.append(request)
+
+    def _chunks(self) -> list[tuple[LiveRequest, int]]:
+        """Prompts of the next step, and how many of their tokens it computes."""
+        if not self.prompts:
+            return []
+        budget = self.rule.step_tokens
+        if self.rule.order == "decode-first":
+            budget -= len(self.batch) * self.rule.new_per_request
+        chunks = []
+        for request in self.prompts:
+            if budget <= 0:
+                break
+            if request.ready_ns > self.env.now:
+                continue
+            taken = min(budget, request.waiting_tokens)
+            chunks.append((request, taken))
+            budget -= taken
+        return chunks
+
+    def _prompt_step(self, chunks: list[tuple[LiveRequest, int]]) -> Generator[Any, Any, None]:
+        start = int(self.env.now)
+        decoding = len(self.batch) if self.rule.order == "decode-first" else 0
+        if decoding and not self._make_room(1):
+            decoding = len(self.batch)
+        groups = self.batch.groups(1) if decoding else []
+        parts = [PromptChunk(taken, request.cached_tokens) for request, taken in chunks]
+        duration = self._whole_ns(self.clock.step_ns(groups, parts))
+        tokens = sum(taken for _, taken in chunks)
+        self.log.add(start, 1, duration, decoding, tokens, len(chunks))
+        yield self.env.timeout(duration)
+        if decoding:
+            self._finish(self.batch.advance(1))
+        for request, taken in chunks:
+            if request.order and request in self.prompts:
+                self._computed(request, taken)
+
+    def _computed(self, request: LiveRequest, tokens: int) -> None:
+        request.computed_tokens += tokens
+        if request.waiting_tokens:
+            return
+        now = int(self.env.now)
+        self.prompts.remove(request)
+        self.ledger.hold(request.prompt_tokens + 1, -1)
+        request.answered_tokens += 1
+        if request.first_token_ns == UNSET:
+            request.first_token_ns = now
+        if request.answered_tokens < request.output_tokens:
+            self.batch.join(request)
+        else:
+            self._end(request)
+
+    def _decode_steps(self) -> Generator[Any, Any, None]:
+        if not self._make_room(1):
+            return
+        start = int(self.env.now)
+        count = self.batch.steps_ahead() if self.jumps else 1
+        if count > 1:
+            count = max(1, self._steps_that_fit(count))
+        durations = self.batch.durations(count) + self.rule.step_overhead_ns
+        ends = np.cumsum(durations)
+        until = self._next_event_ns()
+        if until < start + ends[-1]:
+            # The step that is under way when something happens is finished first.
+            count = int(np.searchsorted(ends, until - start, side="left")) + 1
+            count = min(count, len(ends))
+        total = int(ends[count - 1])
+        self.log.add(start, count, total, len(self.batch))
+        yield self.env.timeout(total)
+        self._finish(self.batch.advance(count))
+
+    def _next_event_ns(self) -> float:
+        """Next moment at which the batch may change from outside: arrivals, loads."""
+        soonest = self.env.peek()
+        for request in self.prompts:
+            soonest = min(soonest, request.ready_ns)
+        return soonest
+
+    def _steps_that_fit(self, most: int) -> int:
+        return self.ledger.steps_that_fit(self.batch.contexts(), self.rule.tokens_per_step, most)
+
+    def _make_room(self, steps: int) -> bool:
+        """Let the last to come give way until the others fit; False when none is left."""
+        while len(self.batch) and self._steps_that_fit(steps) < steps:
+            last = max(self.batch.requests.values(), key=lambda request: request.order)
+            self._preempt(last)
+        return len(self.batch) > 0
+
+    def _preempt(self, request: LiveRequest) -> None:
+        """Back to the head of the queue; what it has answered becomes part of its prompt.
+
+        Assumes: a request that is swapped out is written while others compute, and is read back
+            before it goes on.
+        """
+        self.batch.leave(request)
+        request.preemptions += 1
+        computed = request.input_tokens + request.answered_tokens - 1
+        request.prompt_tokens = request.input_tokens + request.answered_tokens
+        if self.rule.preempt == "recompute":
+            request.recomputed_tokens += computed
+        self.waiting.appendleft(request)
+
+    def _finish(self, done: list[LiveRequest]) -> None:
+        for request in done:
+            self.batch.leave(request)
+            self._end(request)
+
+    def _end(self, request: LiveRequest) -> None:
+        """The last token is out."""
+        request.answered_tokens = request.output_tokens
+        request.finish_ns = int(self.env.now)
+        self.prefixes.store(request, request.finish_ns)
+        self.finished(request)
+
+    def _whole_ns(self, duration: float) -> int:
+        return round(duration) + self.rule.step_overhead_ns

@@ -1,0 +1,203 @@
+"""A serving scenario: one YAML document with everything that decides a run.
+
+A trace file is resolved against the folder of the scenario's file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+
+Whole = Annotated[int, Field(gt=0, le=2**40)]
+AtLeastZero = Annotated[int, Field(ge=0, le=2**40)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Parallel(StrictModel):
+    """Degrees of one replica; chips = tp x dp x pp."""
+
+    tp: Whole = 1
+    dp: Whole = 1
+    ep: Whole | None = None
+    pp: Whole = 1
+    cp: Whole = 1
+
+
+class FixedShape(StrictModel):
+    """Requests made from numbers: lengths, and how they arrive.
+
+    `rate_per_s` gives an open loop (Poisson, or gamma with coefficient of variation `cv`, or evenly
+    `fixed`); `concurrency` a closed one. Lengths spread evenly over `range_ratio` x length up to
+    the length (1: all alike).
+    """
+
+    input_tokens: Whole
+    output_tokens: Whole
+    requests: Whole
+    rate_per_s: Positive | None = None
+    arrivals: Literal["poisson", "gamma", "fixed"] = "poisson"
+    cv: Positive = 1.0
+    concurrency: Whole | None = None
+    range_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    shared_prefix_tokens: AtLeastZero = 0
+
+    @model_validator(mode="after")
+    def _check_loop(self) -> Self:
+        if (self.rate_per_s is None) == (self.concurrency is None):
+            raise KeyFaultError(
+                ("rate_per_s",), "give either rate_per_s (open loop) or concurrency (closed loop)"
+            )
+        if self.shared_prefix_tokens > self.input_tokens:
+            raise KeyFaultError(
+                ("shared_prefix_tokens",),
+                f"shared_prefix_tokens is {self.shared_prefix_tokens}, expected at most the "
+                f"{self.input_tokens} of input_tokens",
+            )
+        return self
+
+
+class Traffic(StrictModel):
+    """What is asked: a trace file or made-up requests.
+
+    `concurrency` closes the loop over a trace's sessions; `first` takes only its first requests;
+    `spread_seed` spreads rounded arrival times within their quantum.
+    """
+
+    trace: str | None = None
+    made: FixedShape | None = None
+    rate_scale: Positive = 1.0
+    concurrency: Whole | None = None
+    longest_wait_s: Positive | None = None
+    first: Whole | None = None
+    spread_seed: AtLeastZero | None = None
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.trace is None) == (self.made is None):
+            raise KeyFaultError(("trace",), "give either a trace or made, what requests look like")
+        return self
+
+
+class Scheduler(StrictModel):
+    """Limits and order of a replica's steps."""
+
+    max_requests: Whole = 256
+    step_tokens: Whole = 8192
+    order: Literal["decode-first", "prefill-first"] = "decode-first"
+    preempt: Literal["recompute", "swap"] = "recompute"
+    step_overhead_us: NotNegative = 0.0
+
+
+class Speculation(StrictModel):
+    """`draft_tokens` a step; `accepted`: tokens that a step yields on average, for each number of
+    drafts from 1 up (so that `accepted[draft_tokens - 1]` applies)."""
+
+    draft_tokens: Whole
+    accepted: Annotated[tuple[Positive, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _check_accepted(self) -> Self:
+        if len(self.accepted) < self.draft_tokens:
+            raise KeyFaultError(
+                ("accepted",),
+                f"accepted has {len(self.accepted)} values, expected at least the "
+                f"{self.draft_tokens} of draft_tokens",
+            )
+        if not 1 <= self.tokens_per_step <= self.draft_tokens + 1:
+            raise KeyFaultError(
+                ("accepted",),
+                f"accepted says {self.tokens_per_step} tokens a step with {self.draft_tokens} "
+                f"drafts, expected 1 to {self.draft_tokens + 1}",
+            )
+        return self
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens of a step and request."""
+        return self.accepted[self.draft_tokens - 1]
+
+
+class PrefixCache(StrictModel):
+    """Prefixes that are kept; `tiers` names a YAML of tiers beside HBM."""
+
+    window_policy: str = "full"
+    write_policy: str = "through"
+    eviction: str = "lru"
+    tiers: str | None = None
+
+
+class ServiceLevels(StrictModel):
+    """Targets on percentiles, in the client's units; those left out are not asked for."""
+
+    ttft_s: Positive | None = None
+    tpot_ms: Positive | None = None
+    percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
+
+
+class Disaggregation(StrictModel):
+    """Prefill on replicas of their own, state sent over the node's network link."""
+
+    prefill_replicas: Whole
+    prefill_parallel: Parallel | None = None
+
+
+class Prices(StrictModel):
+    """Dated price of a chip, and its power drawn at the wall."""
+
+    usd_per_chip_hour: Positive
+    date: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
+    kw_per_chip: Positive | None = None
+    usd_per_kwh: NotNegative = 0.0
+
+
+class Scenario(StrictModel):
+    """One serving run."""
+
+    name: Annotated[str, Field(min_length=1)]
+    model: str
+    chip: str
+    parallel: Parallel = Parallel()
+    replicas: Whole = 1
+    routing: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin"
+    engine: str = "ideal"
+    fidelity: Literal["roofline", "tile", "cycle"] = "tile"
+    kv_dtype: str | None = None
+    index_dtype: str | None = None
+    expert_dtype: str | None = None
+    memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    traffic: Traffic
+    scheduler: Scheduler = Scheduler()
+    speculation: Speculation | None = None
+    prefix_cache: PrefixCache | None = None
+    service_levels: ServiceLevels = ServiceLevels()
+    disaggregation: Disaggregation | None = None
+    prices: Prices | None = None
+    seed: AtLeastZero = 1
+
+    @property
+    def chips_per_replica(self) -> int:
+        """Chips of one (decode) replica."""
+        return self.parallel.tp * self.parallel.dp * self.parallel.pp
+
+
+def load_scenario(path: Path | str) -> Scenario:
+    """Scenario of a YAML file; its trace and tiers are found beside it."""
+    path = Path(path)
+    scenario = load_yaml(path, Scenario)
+    traffic, cache = scenario.traffic, scenario.prefix_cache
+    if traffic.trace is not None:
+        traffic = traffic.model_copy(update={"trace": _beside(path, traffic.trace)})
+    if cache is not None and cache.tiers is not None:
+        cache = cache.model_copy(update={"tiers": _beside(path, cache.tiers)})
+    return scenario.model_copy(update={"traffic": traffic, "prefix_cache": cache})
+
+
+def _beside(scenario: Path, name: str) -> str:
+    given = Path(name).expanduser()
+    return str(given if given.is_absolute() else scenario.parent / given)
