@@ -25,6 +25,7 @@ from simulator.prove.uncached import UncachedRun
 from workloads.deepseek_v4.config import ModelConfig
 
 NEW_TOKENS = 98
+SEARCH_NEW_TOKENS = 8
 OFF_TOKENS = 37
 """Tokens of a cut behind the last whole page."""
 
@@ -178,14 +179,14 @@ class Prover:
         self.evaluator.table.release(row)
         self.state.wipe()
 
-    def uncached(self, cut: int) -> UncachedRun:
+    def uncached(self, cut: int, new_tokens: int = NEW_TOKENS) -> UncachedRun:
         """A request that shares the first `cut` tokens and goes on with others."""
-        new = self._random_tokens(NEW_TOKENS)
+        new = self._random_tokens(new_tokens)
         return UncachedRun(self.evaluator, np.concatenate([self.tokens[:cut], new]), cut)
 
     def replay_lengths(self, stored: StoredPrefix) -> ReplayLengths:
         """Replays of any length behind the cut for the search."""
-        run = self.uncached(self.lengths.search_cut)
+        run = self.uncached(self.lengths.search_cut, SEARCH_NEW_TOKENS)
         pages = stored.pages(run.tokens[: run.cut])
         return ReplayLengths(self.resumption, pages, run)
 

@@ -6,6 +6,7 @@ import pytest
 from simulator.basis.errors import InputError
 from simulator.cache.block_file import file_name
 from simulator.cache.block_store import BlockStore
+from simulator.prefix.hit import Checkpoints, Extent, HitRule, LiveRows, Residency
 from simulator.prefix.window_policy import parse_window_policy
 from simulator.prove.replay_count import LayerNeed, ReplayCount, count_whole_window
 from simulator.prove.replay_pass import trimmed_spans
@@ -188,3 +189,28 @@ def test_a_bounded_replay_below_the_window_is_refused(proven):
         InputError, match="runs 5 tokens again, but the windows of test-8 hold 8: 3"
     ):
         proven.prover.resumption.check(parse_window_policy("bounded:5"))
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("policy", [*EXACT, "bounded:8"])
+def test_a_hit_is_counted_as_it_is_executed(proven, policy, cut):
+    """Tokens that the hit rule counts as run again, and its windows, are those that were."""
+    stored, run = proven.stored[policy], proven.runs[cut]
+    resumed = proven.prover.resumption.by_policy(stored, run)
+    tails = Checkpoints({at: "disk" for at in stored.kept})
+    everywhere = LiveRows([(0, 384, "disk")], 8, 128) if stored.policy.everywhere else tails
+    residency = Residency(
+        known_tokens=cut,
+        compressed=[Extent(384, "disk")],
+        windows=everywhere,
+        overlaps=everywhere,
+    )
+    rule = HitRule(
+        policy=stored.policy,
+        geometry=proven.prover.resumption.geometry,
+        granule_tokens=stored.granule,
+    )
+    hit = rule.find(len(run.tokens), residency)
+    assert hit.recomputed_tokens - hit.rounding_tokens == resumed.work.tokens
+    assert hit.loaded_tokens + resumed.work.tokens == resumed.boundary
+    assert hit.restored_at == resumed.checkpoint
