@@ -18,7 +18,7 @@ from simulator.cost.memory_use import memory_use
 from simulator.cost.price import Price, Target
 from simulator.cost.question import AskedStep, ask
 from simulator.cost.records import records_of
-from simulator.cost.result import MemoryUse
+from simulator.cost.result import MemoryUse, StepQuestion
 from simulator.cost.step import rank_graph
 from simulator.cost.timeline import timeline
 from simulator.indexer.index_kernel import as_run, index_math, is_scan, scans
@@ -82,10 +82,10 @@ def costs(
         for context in contexts
         for precision in PRECISIONS
     ]
-    found = []
+    found, known = [], _Lowered()
     for done, step in enumerate(steps, 1):
         say(f"costing {step.chip.name}: step {done} of {len(steps)}")
-        found.append(_cost(step))
+        found.append(_cost(step, known))
     return found
 
 
@@ -121,9 +121,9 @@ def key_tokens(config: ModelConfig, precision: Precision) -> int:
     )
 
 
-def _cost(step: AskedStep) -> CostPoint:
+def _cost(step: AskedStep, known: _Lowered) -> CostPoint:
     question, chip = step.question, step.chip
-    run = _run(step)
+    run = _run(step, known)
     memory, misfit = _memory(step, run.graph)
     step_ps, share = (None, None) if misfit else _in_step(run, chip)
     layout = run.graph.state_layout
@@ -173,14 +173,30 @@ class _Run:
 
 def scan_price(step: AskedStep) -> Price:
     """Price of one layer's scan alone, whether or not the step fits."""
-    return _run(step).price
+    return _run(step, _Lowered()).price
 
 
-def _run(step: AskedStep) -> _Run:
+class _Lowered:
+    """Graphs with their kernels, made once for all chips that are asked the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[StepQuestion, tuple[Graph, Sequence[Kernel]]] = {}
+
+    def of(self, step: AskedStep) -> tuple[Graph, Sequence[Kernel]]:
+        """Graph of the busiest rank, and its kernels in launch order."""
+        key = replace(step.question, chip="")
+        if key not in self._known:
+            precision = _precision(step)
+            check_layout(step.config, precision, step.question.layout)
+            graph = rank_graph(step.question, step.config, precision)
+            kernels = lower(graph, find_profile(step.question.engine), RunStats())
+            self._known[key] = (graph, kernels)
+        return self._known[key]
+
+
+def _run(step: AskedStep, known: _Lowered) -> _Run:
     """The step's kernels, the scans as the chip runs them; every distinct demand priced once."""
-    precision = _precision(step)
-    check_layout(step.config, precision, step.question.layout)
-    graph = rank_graph(step.question, step.config, precision)
+    precision, (graph, lowered) = _precision(step), known.of(step)
     target = Target(step.chip, step.node, find_profile(step.question.engine))
     paths = scans(graph)
     key, math = precision.index_format(step.config), index_math(step.chip, precision.index)
@@ -188,16 +204,16 @@ def _run(step: AskedStep) -> _Run:
         replace(kernel, demand=as_run(kernel.demand, key, math))
         if is_scan(kernel, paths)
         else kernel
-        for kernel in lower(graph, target.profile, RunStats())
+        for kernel in lowered
     ]
-    known: dict[Demand, Price] = {}
+    priced: dict[Demand, Price] = {}
     for kernel in kernels:
-        if kernel.demand not in known:
-            known[kernel.demand] = engine_price(kernel.demand, target)
+        if kernel.demand not in priced:
+            priced[kernel.demand] = engine_price(kernel.demand, target)
     return _Run(
         graph=graph,
         kernels=kernels,
-        prices=[known[kernel.demand] for kernel in kernels],
+        prices=[priced[kernel.demand] for kernel in kernels],
         places=tuple(i for i, kernel in enumerate(kernels) if is_scan(kernel, paths)),
     )
 
