@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from tests.bench import commands, dram, evaluator
+from tests.bench import commands, dram, evaluator, prefix
 from tests.bench.line import Line
 
 PARTS: dict[str, Callable[[], list[Line]]] = {
@@ -17,6 +17,7 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "dram": dram.lines,
     "evaluator": evaluator.lines,
     "commands": commands.command_lines,
+    "prefix": prefix.lines,
 }
 
 
