@@ -14,6 +14,7 @@ from hwmodels.chip import ChipSpec
 from hwmodels.llc.accesses import stated_picks
 from hwmodels.llc.spec import chip_cache
 from simulator.cost.cycle_addresses import Addresses, Chosen, Picked, addresses_of, again_share
+from simulator.cost.cycle_engine import calibrated_price
 from simulator.cost.cycle_joint import joint_factor, joint_prices
 from simulator.cost.cycle_window import joined_windows, kernel_window, stack_pieces, window_curve
 from simulator.cost.llc_reuse import fetch_factor
@@ -49,10 +50,12 @@ def cycle_price(
 ) -> Price:
     """Price by tiles, with memory as the burst-level model has the kernel's own mix of accesses.
 
-    `slower` is a factor on the time of memory, of those that run beside the kernel.
-
-    Assumes: kernels of calibrated engines are priced by tiles on this rung, as those of any other.
+    `slower` is a factor on the time of memory, of those that run beside the kernel. A kernel of a
+    calibrated family keeps the price of its program, but for what the burst-level model adds.
     """
+    calibrated = calibrated_price(demand, target, addresses, slower)
+    if calibrated is not None:
+        return calibrated
 
     def memory(demand: Demand, moved: Traffic, chip: ChipSpec) -> MemoryRate:
         own = simulated_rate(demand, moved, chip, addresses)

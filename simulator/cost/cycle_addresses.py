@@ -90,11 +90,15 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Weights of the experts that recorded tokens chose, of those held on this rank."""
+    """Weights of the experts that recorded tokens chose, of those held on this rank.
+
+    `of_uniform` is how many the step's tokens touch, over what they would choosing uniformly.
+    """
 
     expert_bytes: int
     held: int
     stats: RunStats
+    of_uniform: float = 1.0
 
     @property
     def pattern(self) -> tuple[int, bool]:
@@ -186,8 +190,14 @@ def _picked(members: Sequence[Node], graph: Graph, stats: RunStats) -> Picked | 
 def _chosen(members: Sequence[Node], stats: RunStats) -> Chosen | None:
     if stats.choices is None or not stats.choices.experts:
         return None
-    weights = [n.types.params[0] for n in members if isinstance(n.op, ExpertUp | ExpertDown)]
-    if not weights:
+    products = [(n.op, n.types) for n in members if isinstance(n.op, ExpertUp | ExpertDown)]
+    if not products:
         return None
-    held = weights[0].axes[0][1]
-    return Chosen(sum(weight.nbytes for weight in weights) // held, held, stats)
+    op, types = products[0]
+    tokens, per_token = types.inputs[1].shape
+    held = types.params[0].axes[0][1]
+    touched, uniform = (
+        each.expected_experts(op.experts, per_token, tokens) for each in (stats, RunStats())
+    )
+    nbytes = sum(types.params[0].nbytes for _, types in products)
+    return Chosen(nbytes // held, held, stats, touched / uniform)

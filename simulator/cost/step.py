@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hwmodels.bandwidth.curve import rate_curve
 from hwmodels.bandwidth.efficiency import memory_efficiency, mix_efficiency
@@ -18,6 +19,7 @@ from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
+from simulator.cost.cycle_engine import calibrated_price
 from simulator.cost.engine_assumptions import always_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
@@ -115,11 +117,17 @@ def cost_step(
         peaks=chip_peaks(chip, node),
         assumptions=_assumptions(question, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
-        notes=_notes(question, chip, node, kernels) + engine_notes(question, target.profile),
+        notes=_notes(question, chip, node, kernels)
+        + engine_notes(_by_programs(question), target.profile),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
         counts=count_graph(graph, stats),
     )
+
+
+def _by_programs(question: StepQuestion) -> StepQuestion:
+    """The question as the programs of an engine see it: the cycle rung builds on them too."""
+    return replace(question, fidelity="tile") if question.fidelity == "cycle" else question
 
 
 def _precision(question: StepQuestion) -> Precision:
@@ -176,7 +184,10 @@ def _assumptions(
     operations = dict.fromkeys(type(node.op) for node in graph.nodes)
     linked = (link_seconds,) if question.count > 1 else ()
     pairs = zip(kernels, prices, strict=True)
-    priced = ((k.demand, price) for k, price in pairs) if question.fidelity == "tile" else ()
+    priced = [(k.demand, price) for k, price in pairs if price.priced_by != "cycle"]
+    if question.fidelity == "roofline":
+        priced = []
+    stretched = (calibrated_price,) if priced and question.fidelity == "cycle" else ()
     return assumptions_of(
         (
             *operations,
@@ -184,6 +195,7 @@ def _assumptions(
             *_OF_FIDELITY[question.fidelity],
             *always_assumed(),
             *engine_assumed(priced),
+            *stretched,
             *linked,
             memory_use,
             workspace_bytes,
