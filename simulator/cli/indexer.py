@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +66,8 @@ def indexer(
     Example: v4sim indexer --model v4-flash --chip h200 --chip b200 --context 131072
     --out out/indexer
     """
+    # Before numpy loads: many small products, for which threads that wait for each other are slow.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from reports.indexer_rows import study_to_json
     from reports.indexer_text import study_sentence, study_tables
     from reports.text_table import wrapped

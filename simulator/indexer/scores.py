@@ -17,7 +17,7 @@ from workloads.entry_format import Bf16Entry, EntryFormat, PlainEntry
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry, hadamard
 
 # Rows that are rounded, and keys that are scored at once: they fit a core's own cache.
-ROUNDED_ROWS, SCORED_KEYS = 512, 1024
+ROUNDED_ROWS, SCORED_KEYS = 512, 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
