@@ -36,6 +36,9 @@ class PrefixSource(Protocol):
     def find(self, request: LiveRequest, now_ns: int) -> Served:
         """What is there for a request that is admitted now."""
 
+    def peek(self, request: LiveRequest) -> int:
+        """Tokens that would be hit, without counting as a use."""
+
     def store(self, request: LiveRequest, now_ns: int) -> None:
         """Keep the state of a request that has finished."""
 
@@ -46,6 +49,10 @@ class NoPrefixes:
     def find(self, request: LiveRequest, now_ns: int) -> Served:
         """Nothing."""
         return Served()
+
+    def peek(self, request: LiveRequest) -> int:
+        """Nothing."""
+        return 0
 
     def store(self, request: LiveRequest, now_ns: int) -> None:
         """Nothing is kept."""

@@ -1,0 +1,148 @@
+"""From a scenario to what a replica runs on: a clock for its steps and its cache memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from simulator.basis.errors import DoesNotFitError, UnsupportedError
+from simulator.basis.whole import ceil_div
+from simulator.cost.question import ask
+from simulator.cost.step_timer import StepTimer
+from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geometry
+from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
+from simulator.layout.rank_memory import stages_of
+from simulator.serve.resources import Resource, resources_of
+from simulator.serve.scenario import Parallel, Scenario
+from simulator.serve.scheduler_rule import SchedulerRule
+from simulator.serve.step_clock import StepClock
+from workloads.deepseek_v4.precision import KV_DTYPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """One replica of a scenario.
+
+    `lanes`: batches that are under way at once (pipeline stages); each has `resources` and steps by
+    `clock`. `state_bytes_per_token` and `state_bytes_fixed`: cache of one request on one rank.
+    """
+
+    clock: StepClock
+    resources: tuple[Resource, ...]
+    rule: SchedulerRule
+    lanes: int
+    capacity: Capacity
+    state_bytes_per_token: float
+    state_bytes_fixed: float
+
+
+def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
+    """Clock and memory of a replica; raises InputError where weights leave no room for a cache.
+
+    Assumes: pipeline stages are balanced, so that as many batches as there are stages advance side
+        by side, each at the pace of the whole model; requests are spread evenly over data ranks.
+    """
+    parallel = parallel or scenario.parallel
+    question = _capacity_question(scenario, parallel)
+    capacity = capacity_of(question)
+    if capacity.budget_bytes <= 0:
+        raise DoesNotFitError(
+            f"{scenario.model} on {question.chips} x {scenario.chip} as {question.parallel} does "
+            f"not fit: weights and workspace exceed what {question.engine} may use of a chip's "
+            f"memory by {-capacity.budget_bytes:,} B; v4sim capacity says what would",
+            demand_bytes=capacity.weight_bytes + capacity.activation_bytes,
+            capacity_bytes=question.pool_bytes_allowed,
+        )
+    fit = capacity.fits[0]
+    return Deployment(
+        clock=_clock(scenario, parallel, question),
+        resources=_resources(question, capacity, scenario, parallel),
+        rule=scheduler_rule(scenario),
+        lanes=parallel.pp,
+        capacity=capacity,
+        state_bytes_per_token=fit.bytes_per_token,
+        state_bytes_fixed=float(fit.fixed_bytes),
+    )
+
+
+def scheduler_rule(scenario: Scenario) -> SchedulerRule:
+    """Limits of a replica's steps."""
+    given, drafts = scenario.scheduler, scenario.speculation
+    return SchedulerRule(
+        max_requests=given.max_requests,
+        step_tokens=given.step_tokens,
+        order=given.order,
+        tokens_per_step=drafts.tokens_per_step if drafts else 1.0,
+        new_per_request=1 + drafts.draft_tokens if drafts else 1,
+        step_overhead_ns=round(given.step_overhead_us * 1000),
+        preempt=given.preempt,
+    )
+
+
+def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuestion:
+    drafts = scenario.speculation.draft_tokens if scenario.speculation else 0
+    return ask_capacity(
+        model=scenario.model,
+        chip=scenario.chip,
+        count=parallel.tp * parallel.dp * parallel.pp,
+        tp=parallel.tp,
+        dp=parallel.dp,
+        ep=parallel.ep,
+        pp=parallel.pp,
+        cp=parallel.cp,
+        engine=scenario.engine,
+        contexts="8192",
+        in_flight_tokens=scenario.scheduler.step_tokens,
+        draft_tokens=drafts,
+        kv_dtype=scenario.kv_dtype,
+        index_dtype=scenario.index_dtype,
+        expert_dtype=scenario.expert_dtype,
+        memory_share=scenario.memory_share,
+    )
+
+
+def _clock(scenario: Scenario, parallel: Parallel, question: CapacityQuestion) -> StepClock:
+    if parallel.cp > 1:
+        raise UnsupportedError(
+            f"steps of ranks that share a request's entries (cp {parallel.cp}) are not timed, only "
+            "their capacity is known; nearest: cp 1"
+        )
+    if question.kv not in KV_DTYPES:
+        raise UnsupportedError(
+            f"steps with cache rows in {question.kv} are not timed, only their capacity is known; "
+            f"nearest: {', '.join(KV_DTYPES)}"
+        )
+    asked = ask(
+        model=scenario.model,
+        chip=scenario.chip,
+        count=parallel.tp * parallel.dp,
+        tp=parallel.tp,
+        dp=parallel.dp,
+        ep=question.parallel.expert,
+        batch=parallel.dp,
+        context=1024,
+        fidelity=scenario.fidelity,
+        engine=scenario.engine,
+        index_dtype=question.index,
+        expert_dtype=question.expert,
+        kv_dtype=question.kv,
+    )
+    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    new = 1 + (scenario.speculation.draft_tokens if scenario.speculation else 0)
+    knee = 4 * asked.config.index_topk
+    return StepClock(timer.total_ps, knee, new_per_request=new)
+
+
+def _resources(
+    question: CapacityQuestion, capacity: Capacity, scenario: Scenario, parallel: Parallel
+) -> tuple[Resource, ...]:
+    """Pools of all data ranks together; a lane has its share of a stage's."""
+    stage = stages_of(question.config.num_hidden_layers, question.stages)[capacity.stage]
+    geometry = stage_geometry(question, stage)
+    load = load_of(question, question.longest_context)
+    most = ceil_div(scenario.scheduler.max_requests, parallel.dp)
+    found = resources_of(geometry, capacity.budget_bytes, load, most)
+    factor = parallel.dp / parallel.pp
+    return tuple(
+        r if r.name == "requests" and parallel.dp == 1 else replace(r, capacity=r.capacity * factor)
+        for r in found
+    )

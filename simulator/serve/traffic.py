@@ -1,0 +1,116 @@
+"""The requests of a scenario: a trace that is read, or one made from numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.basis.errors import InputError
+from simulator.serve.scenario import FixedShape, Scenario, Traffic
+from workloads.traffic.readers import read_trace
+from workloads.traffic.trace import NO_REQUEST, NO_TIME, Ints, Trace
+
+MADE_BLOCK_TOKENS = 64
+
+
+def trace_of(scenario: Scenario) -> Trace:
+    """Requests of a scenario, seeded by it."""
+    traffic = scenario.traffic
+    if traffic.made is not None:
+        return made_trace(traffic.made, scenario.seed)
+    return _read(traffic)
+
+
+def _read(traffic: Traffic) -> Trace:
+    assert traffic.trace is not None
+    if traffic.spread_seed is None:
+        trace = read_trace(traffic.trace)
+    else:
+        trace = read_trace(traffic.trace, spread_seed=traffic.spread_seed)
+    if not len(trace):
+        raise InputError(f"{traffic.trace}: the trace has no request")
+    return trace if traffic.first is None else first_requests(trace, traffic.first)
+
+
+def first_requests(trace: Trace, count: int) -> Trace:
+    """The first `count` requests; followers of those left out are left out as well."""
+    kept = np.arange(len(trace)) < count
+    for index in range(min(count, len(trace))):
+        parent = int(trace.parent[index])
+        if parent != NO_REQUEST and not kept[parent]:
+            kept[index] = False
+    return select(trace, np.flatnonzero(kept))
+
+
+def select(trace: Trace, rows: Ints) -> Trace:
+    """A trace of some requests, their parents among them."""
+    place = np.full(len(trace) + 1, NO_REQUEST, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    lengths = np.diff(trace.run_offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    runs = np.repeat(trace.run_offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Trace(
+        name=trace.name,
+        block_tokens=trace.block_tokens,
+        arrival_ns=trace.arrival_ns[rows],
+        delay_ns=trace.delay_ns[rows],
+        input_tokens=trace.input_tokens[rows],
+        output_tokens=trace.output_tokens[rows],
+        session=np.unique(trace.session[rows], return_inverse=True)[1].astype(np.int64),
+        parent=place[trace.parent[rows]],
+        run_offsets=offsets,
+        run_first=trace.run_first[runs],
+        run_count=trace.run_count[runs],
+        notes=(*trace.notes, f"{len(rows):,} of {len(trace):,} requests"),
+    )
+
+
+def made_trace(shape: FixedShape, seed: int) -> Trace:
+    """Requests of given lengths and arrivals; each a session of its own."""
+    draw = np.random.default_rng(seed)
+    count = shape.requests
+    inputs = _lengths(draw, shape.input_tokens, shape.range_ratio, count)
+    inputs = np.maximum(inputs, shape.shared_prefix_tokens + (shape.shared_prefix_tokens > 0))
+    offsets, first, counts = _blocks(shape, inputs)
+    none = np.full(count, NO_TIME, dtype=np.int64)
+    return Trace(
+        name="made",
+        block_tokens=MADE_BLOCK_TOKENS,
+        arrival_ns=_arrivals(draw, shape, count) if shape.rate_per_s else none,
+        delay_ns=np.zeros(count, dtype=np.int64),
+        input_tokens=inputs,
+        output_tokens=_lengths(draw, shape.output_tokens, shape.range_ratio, count),
+        session=np.arange(count, dtype=np.int64),
+        parent=np.full(count, NO_REQUEST, dtype=np.int64),
+        run_offsets=offsets,
+        run_first=first,
+        run_count=counts,
+    )
+
+
+def _lengths(draw: np.random.Generator, most: int, ratio: float, count: int) -> Ints:
+    least = max(1, round(ratio * most))
+    return draw.integers(least, most, size=count, endpoint=True, dtype=np.int64)
+
+
+def _arrivals(draw: np.random.Generator, shape: FixedShape, count: int) -> Ints:
+    gap_ns = 1e9 / (shape.rate_per_s or 1)
+    if shape.arrivals == "fixed":
+        gaps = np.full(count, gap_ns)
+    elif shape.arrivals == "poisson":
+        gaps = draw.exponential(gap_ns, count)
+    else:
+        k = 1 / shape.cv**2
+        gaps = draw.gamma(k, gap_ns / k, count)
+    return np.rint(np.cumsum(gaps)).astype(np.int64)
+
+
+def _blocks(shape: FixedShape, inputs: Ints) -> tuple[Ints, Ints, Ints]:
+    """Two runs a request: the prefix that all share, and its own."""
+    shared = shape.shared_prefix_tokens // MADE_BLOCK_TOKENS
+    own = -(-inputs // MADE_BLOCK_TOKENS) - shared
+    starts = shared + np.concatenate([[0], np.cumsum(own)[:-1]])
+    first = np.stack([np.zeros_like(starts), starts], axis=1)
+    counts = np.stack([np.full_like(own, shared), own], axis=1)
+    kept = counts > 0
+    offsets = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int64)
+    return offsets, first[kept].astype(np.int64), counts[kept].astype(np.int64)
