@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from workloads.traffic.csv_columns import clock_column, token_column
+from workloads.traffic.csv_table import csv_table
 from workloads.traffic.draft import Draft
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace_file import TraceFile
@@ -22,17 +23,17 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     """Arrivals are counted from the earliest; every row is a session of its own."""
     draft = Draft(file, "azure")
-    table = file.table(COLUMNS)
-    clock = clock_column(file, table, "TIMESTAMP")
+    table = csv_table(file, COLUMNS)
+    clock = clock_column(table, "TIMESTAMP")
     timed = clock >= 0
     if timed.any():
         start = int(clock[timed].min())
         clock[timed] -= start
         draft.notes.append(f"times are counted from {np.datetime64(start, 'ns')} UTC")
     draft.fill(
-        table.index.to_numpy(),
-        token_column(file, table, "ContextTokens"),
-        token_column(file, table, "GeneratedTokens"),
+        table.line,
+        token_column(table, "ContextTokens"),
+        token_column(table, "GeneratedTokens"),
         arrival_ns=clock,
     )
     return draft

@@ -2,81 +2,95 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.basis.errors import FileFormatError
+from workloads.traffic.csv_table import CsvTable
 from workloads.traffic.draft import MISSING
 from workloads.traffic.fields import MAX_TOKENS
 from workloads.traffic.reader_options import MAX_SECONDS
 from workloads.traffic.trace import Ints
-from workloads.traffic.trace_file import TraceFile
 
-if TYPE_CHECKING:
-    import pandas as pd
+_LATEST_NS = 6 * 10**18  # the year 2160
+_MOMENT = re.compile(
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(?:Z|([+-])(\d\d):?(\d\d))?", re.ASCII
+)
 
 
-def token_column(file: TraceFile, table: pd.DataFrame, name: str) -> Ints:
+def numbers(cells: Sequence[str]) -> NDArray[np.float64]:
+    """Cells as numbers [rows]; NaN for those that are none, or empty."""
+    try:
+        return np.array(list(map(float, cells)), dtype=np.float64)
+    except ValueError:
+        return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
+
+
+def token_column(table: CsvTable, name: str) -> Ints:
     """Lengths in tokens, whole and at least 0, none missing."""
-    import pandas as pd
-
-    values = pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float)
+    values = numbers(table[name])
     good = (values >= 0) & (values < MAX_TOKENS) & (np.floor(values) == values)
     if not good.all():
-        allowed = "a whole number of tokens, at least 0"
-        raise _wrong(file, table, name, int(np.argmin(good)), allowed)
+        raise table.wrong(name, int(np.argmin(good)), "a whole number of tokens, at least 0")
     return values.astype(np.int64)
 
 
-def second_column(file: TraceFile, table: pd.DataFrame, name: str) -> Ints:
+def second_column(table: CsvTable, name: str) -> Ints:
     """Times given in seconds, in ns; MISSING where a cell is empty."""
-    import pandas as pd
-
-    values = pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float)
-    empty = table[name].isna().to_numpy()
+    values = numbers(table[name])
+    empty = np.array([not cell for cell in table[name]], dtype=bool)
     good = ((values >= 0) & (values <= MAX_SECONDS)) | empty
     if not good.all():
         allowed = f"a number of seconds, at least 0 and at most {MAX_SECONDS:g}"
-        raise _wrong(file, table, name, int(np.argmin(good)), allowed)
+        raise table.wrong(name, int(np.argmin(good)), allowed)
     times = np.rint(np.where(empty, 0.0, values) * 1e9).astype(np.int64)
     return np.where(empty, MISSING, times)
 
 
-def clock_column(file: TraceFile, table: pd.DataFrame, name: str) -> Ints:
-    """Times of the wall clock, in ns since 1970; MISSING where a cell is empty."""
-    import pandas as pd
+def clock_column(table: CsvTable, name: str) -> Ints:
+    """Times of the wall clock, UTC unless they say else, in ns since 1970; MISSING where empty."""
+    cells = table[name]
+    times = np.full(len(cells), MISSING, dtype=np.int64)
+    for row, cell in enumerate(cells):
+        if cell:
+            try:
+                times[row] = _moment_ns(cell)
+            except (ValueError, OverflowError) as error:
+                allowed = "a date and time such as 2023-11-16 18:17:03.97"
+                raise table.wrong(name, row, allowed) from error
+    return times
 
-    times = pd.to_datetime(table[name], utc=True, format="ISO8601", errors="coerce")
-    empty = table[name].isna().to_numpy()
-    good = times.notna().to_numpy() | empty
-    if not good.all():
-        allowed = "a date and time such as 2023-11-16 18:17:03.97"
-        raise _wrong(file, table, name, int(np.argmin(good)), allowed)
-    since = times.dt.as_unit("ns").astype("int64").to_numpy()
-    return np.where(empty, MISSING, since)
+
+def _moment_ns(cell: str) -> int:
+    """ISO 8601 with or without a zone, from 1970 on."""
+    parts = _MOMENT.fullmatch(cell.strip())
+    if parts is None:
+        raise ValueError(cell)
+    local = int(np.datetime64(parts[1], "ns").astype(np.int64))
+    shift_minutes = int(parts[3]) * 60 + int(parts[4]) if parts[2] else 0
+    found = local - (1 if parts[2] == "+" else -1) * shift_minutes * 60 * 10**9
+    if not 0 <= found < _LATEST_NS:
+        raise ValueError(cell)
+    return found
 
 
 def check_sums(
-    table: pd.DataFrame, total: Ints, parts: Ints, what: str, doubts: list[str], file: TraceFile
+    table: CsvTable, total: Ints, parts: Ints, what: str, taken: str, doubts: list[str]
 ) -> None:
-    """Note rows whose total is not the sum of its parts; `strict` refuses them."""
+    """Note rows whose total is not the sum of its parts, and which was `taken`."""
     wrong = total != parts
     if wrong.any():
-        place = int(np.argmax(wrong))
+        row = int(np.argmax(wrong))
         doubts.append(
             f"{int(wrong.sum()):,} of {len(total):,} rows where {what}, the first at "
-            f"{file.at(int(table.index[place]))} ({total[place]:,} against {parts[place]:,}): the "
-            "parts were taken"
+            f"{table.at(row)} ({total[row]:,} against {parts[row]:,}): {taken} taken"
         )
-
-
-def _wrong(
-    file: TraceFile, table: pd.DataFrame, name: str, place: int, allowed: str
-) -> FileFormatError:
-    line, cell = int(table.index[place]), table[name].iloc[place]
-    if cell != cell:
-        return FileFormatError(
-            f"{file.at(line)}: no {name!r}, expected {allowed}; the line is truncated or damaged"
-        )
-    return FileFormatError(f"{file.at(line)}: {name!r} is {cell!r:.60}, expected {allowed}")

@@ -6,19 +6,16 @@ beside it, if there, gives the total rate over the day.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.basis.errors import FileFormatError, InputError, unknown_name
+from workloads.traffic.csv_columns import numbers
+from workloads.traffic.csv_table import CsvTable, csv_table
 from workloads.traffic.draft import Draft, counted
 from workloads.traffic.gaps import arrivals_within_s
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace_file import TraceFile
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RATE = "mean_rate_req_s"
 COLUMNS = (RATE, "rate_weighted_iat_cv", "commonest_family", "mean_input_tokens",
@@ -45,10 +42,9 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
             f"(..{_CLIENTS}), which takes these rates along"
         )
     draft = Draft(file, "servegen")
-    table = file.table(COLUMNS)
-    rates = _positive(file, table, RATE)
-    cvs = _positive(file, table, COLUMNS[1])
-    inputs, outputs = _positive(file, table, COLUMNS[3]), _positive(file, table, COLUMNS[4])
+    table = csv_table(file, COLUMNS)
+    rates, cvs = _positive(table, RATE), _positive(table, COLUMNS[1])
+    inputs, outputs = _positive(table, COLUMNS[3]), _positive(table, COLUMNS[4])
     rng = np.random.default_rng(options.seed)
     clock, rate_note = _day(file, options.duration_s)
     busy_s = float(clock[1][-1])
@@ -59,10 +55,10 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
         )
     parts = []
     for place in range(len(table)):
-        family = _family(file, table, place)
+        family = _family(table, place)
         times = arrivals_within_s(rng, family, rates[place], cvs[place], busy_s)
         lengths = [_lengths(rng, means[place], len(times)) for means in (inputs, outputs)]
-        line = np.full(len(times), table.index[place])
+        line = np.full(len(times), table.line[place])
         parts.append((np.interp(times, clock[1], clock[0]), line, *lengths))
     seconds, line, given, answered = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(seconds, kind="stable")
@@ -90,8 +86,8 @@ def _day(
     if beside == file.path or not beside.is_file():
         return flat, "rates are constant, as no file of rates stands beside it"
     rates = TraceFile(beside)
-    table = rates.table(RATE_COLUMNS)
-    starts, rate = (_positive(rates, table, name, least=0.0) for name in RATE_COLUMNS)
+    table = csv_table(rates, RATE_COLUMNS)
+    starts, rate = (_positive(table, name, least=0.0) for name in RATE_COLUMNS)
     if len(starts) < 2 or (np.diff(starts) <= 0).any() or rate.mean() <= 0:
         raise FileFormatError(f"{beside}: windows are expected to rise, with some rate above 0")
     corners = np.append(starts - starts[0], 2 * starts[-1] - starts[-2] - starts[0])
@@ -106,28 +102,19 @@ def _day(
     return (clock, np.append(busy[inside], end)), f"total rate over time from {beside.name}"
 
 
-def _family(file: TraceFile, table: pd.DataFrame, place: int) -> str:
-    name = str(table["commonest_family"].iloc[place]).lower()
+def _family(table: CsvTable, place: int) -> str:
+    name = table["commonest_family"][place].lower()
     families = {"gamma": "gamma", "weibull": "weibull", "exponential": "poisson"}
     if name not in families:
-        where = file.at(int(table.index[place]))
-        raise FileFormatError(f"{where}: {unknown_name('family', name, families)}")
+        raise FileFormatError(f"{table.at(place)}: {unknown_name('family', name, families)}")
     return families[name]
 
 
-def _positive(
-    file: TraceFile, table: pd.DataFrame, name: str, least: float = 1e-9
-) -> NDArray[np.float64]:
-    import pandas as pd
-
-    values = pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float)
+def _positive(table: CsvTable, name: str, least: float = 1e-9) -> NDArray[np.float64]:
+    values = numbers(table[name])
     good = (values >= least) & np.isfinite(values)
     if not good.all():
-        place = int(np.argmin(good))
-        raise FileFormatError(
-            f"{file.at(int(table.index[place]))}: {name!r} is {table[name].iloc[place]!r:.60}, "
-            "expected a number above 0"
-        )
+        raise table.wrong(name, int(np.argmin(good)), "a number above 0")
     return values
 
 

@@ -1,21 +1,17 @@
-"""A trace file, plain or gzip, as lines, JSON rows or a table of text; faults name their line."""
+"""A trace file, plain or gzip, as lines or JSON rows; faults name their line."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
-import re
 import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from simulator.basis.errors import FileFormatError, InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 1 << 16
@@ -42,14 +38,12 @@ class TraceFile:
         """Numbered lines that are not blank, from 1."""
         number = 0
         try:
-            with self._open() as stream:
+            with self.open() as stream:
                 for number, line in enumerate(stream, 1):
                     if line.strip():
                         yield number, line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise FileFormatError(
-                f"{self.at(number + 1)}: the gzip data end early or are damaged; fetch it again"
-            ) from error
+            raise self.bad_gzip(number + 1) from error
 
     def json_rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Numbered JSON objects, one a line."""
@@ -74,53 +68,20 @@ class TraceFile:
             f"cut it after line {number - 1}"
         )
 
-    def table(self, columns: tuple[str, ...] = ()) -> pd.DataFrame:
-        """A CSV file as text, with the line number of every row as index; `columns` must exist."""
-        import pandas as pd
-
-        self.head  # noqa: B018  faults of the file itself come first, in their own words
-        try:
-            with self._open() as stream:
-                table = pd.read_csv(
-                    stream, dtype=str, skip_blank_lines=False, keep_default_na=False,
-                    na_values=[""], encoding="utf-8-sig", encoding_errors="replace",
-                )  # fmt: skip
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise FileFormatError(
-                f"{self.path}: the gzip data end early or are damaged; fetch it again"
-            ) from error
-        except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-            raise self._bad_table(str(error)) from error
-        if not isinstance(table.index, pd.RangeIndex):
-            raise FileFormatError(
-                f"{self.at(2)}: more fields than the {len(table.columns)} columns"
-            )
-        table.columns = [str(name).strip() for name in table.columns]
-        table.index = pd.RangeIndex(2, len(table) + 2)
-        missing = [name for name in columns if name not in table.columns]
-        if missing:
-            raise FileFormatError(
-                f"{self.at(1)}: no column {missing[0]!r}; the header has "
-                f"{', '.join(map(repr, table.columns))}"
-            )
-        return table.dropna(how="all")
-
-    def _bad_table(self, message: str) -> FileFormatError:
-        line = re.search(r"line (\d+)", message)
-        where = self.at(int(line.group(1))) if line else str(self.path)
-        reason = message.removeprefix("Error tokenizing data. C error: ").strip()
-        return FileFormatError(f"{where}: not a whole CSV table: {reason}")
+    def bad_gzip(self, line: int) -> FileFormatError:
+        """The refusal of compressed data."""
+        return FileFormatError(
+            f"{self.at(line)}: the gzip data end early or are damaged; fetch it again"
+        )
 
     @cached_property
     def head(self) -> bytes:
         """The first bytes, for telling the format."""
         try:
-            with self._open() as stream:
+            with self.open() as stream:
                 return stream.read(_HEAD_BYTES)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise FileFormatError(
-                f"{self.at(1)}: the gzip data end early or are damaged; fetch it again"
-            ) from error
+            raise self.bad_gzip(1) from error
 
     @cached_property
     def header(self) -> tuple[str, ...]:
@@ -150,7 +111,8 @@ class TraceFile:
                 break
         return tuple(rows)
 
-    def _open(self) -> BinaryIO:
+    def open(self) -> BinaryIO:
+        """The bytes, unpacked."""
         try:
             stream = self.path.open("rb")
         except (OSError, ValueError) as error:

@@ -7,12 +7,15 @@ Source: uw-syfi/TraceLab (CC-BY-4.0). CSV: `t_first_event_s` from the session's 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.basis.errors import FileFormatError
 from workloads.traffic.csv_columns import check_sums, second_column, token_column
+from workloads.traffic.csv_table import CsvTable, csv_table
 from workloads.traffic.draft import Draft, counted
 from workloads.traffic.fields import items, text, tokens, whole
 from workloads.traffic.reader_options import Reader, ReaderOptions
@@ -21,6 +24,7 @@ from workloads.traffic.trace_file import TraceFile
 
 COLUMNS = ("round_index", "input_tokens_total", "prefix_tokens", "newly_append_tokens",
            "output_tokens")  # fmt: skip
+START = "t_first_event_s"
 _INPUTS = ("user_message", "tool_result")
 
 
@@ -36,19 +40,16 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
 def _read_table(file: TraceFile) -> Draft:
     """A session begins where `session_id` or `provider` changes or `round_index` does not rise."""
     draft = Draft(file, "tracelab")
-    table = file.table(COLUMNS)
-    total, prefix, new, output = (token_column(file, table, name) for name in COLUMNS[1:])
-    _check(draft, table, total, prefix, new)
-    index = token_column(file, table, "round_index")
-    begins = np.ones(len(table), dtype=bool)
-    begins[1:] = index[1:] <= index[:-1]
-    for name in ("session_id", "provider"):
-        if name in table:
-            codes = table[name].factorize()[0]
-            begins[1:] |= codes[1:] != codes[:-1]
-    if "t_first_event_s" not in table:
-        raise FileFormatError(f"{file.at(1)}: no column 't_first_event_s' of starting times")
-    arrival = second_column(file, table, "t_first_event_s")
+    table = csv_table(file, (*COLUMNS, START), ("session_id", "provider"))
+    total, prefix, new, output = (token_column(table, name) for name in COLUMNS[1:])
+    over = prefix > total
+    if over.any():
+        where = table.at(int(np.argmax(over)))
+        raise FileFormatError(f"{where}: more prefix_tokens than input_tokens_total")
+    what = "input_tokens_total is not prefix plus newly appended"
+    check_sums(table, total, prefix + new, what, "the total was", draft.doubts)
+    begins = _begins(table)
+    arrival = second_column(table, START)
     early = int(((np.diff(arrival) < 0) & ~begins[1:]).sum())
     if early:
         draft.doubts.append(
@@ -56,7 +57,7 @@ def _read_table(file: TraceFile) -> Draft:
         )
     draft.sort_quietly = True  # sessions, each timed from its own start, stand one after another
     draft.fill(
-        table.index.to_numpy(),
+        table.line,
         total,
         output,
         arrival_ns=arrival,
@@ -68,15 +69,16 @@ def _read_table(file: TraceFile) -> Draft:
     return draft
 
 
-def _check(draft: Draft, table: Any, total: Any, prefix: Any, new: Any) -> None:
-    what = "input_tokens_total is not prefix plus newly appended"
-    wrong = prefix > total
-    if wrong.any():
-        line = int(table.index[int(np.argmax(wrong))])
-        raise FileFormatError(f"{draft.file.at(line)}: more prefix_tokens than input_tokens_total")
-    doubts: list[str] = []
-    check_sums(table, total, prefix + new, what, doubts, draft.file)
-    draft.doubts.extend(text.replace("the parts were", "the total was") for text in doubts)
+def _begins(table: CsvTable) -> NDArray[np.bool_]:
+    """Rows that begin a session."""
+    index = token_column(table, "round_index")
+    begins = np.ones(len(table), dtype=bool)
+    begins[1:] = index[1:] <= index[:-1]
+    for name in ("session_id", "provider"):
+        if name in table:
+            cells = table[name]
+            begins[1:] |= np.array([a != b for a, b in pairwise(cells)], bool)
+    return begins
 
 
 def _read_rows(file: TraceFile) -> Draft:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from workloads.traffic.csv_columns import check_sums, second_column, token_column
+from workloads.traffic.csv_table import csv_table
 from workloads.traffic.draft import MISSING, Draft
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace_file import TraceFile
@@ -21,19 +22,19 @@ def _matches(file: TraceFile) -> bool:
 
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "vidur")
-    table = file.table(COLUMNS)
-    prefill = token_column(file, table, "num_prefill_tokens")
-    decode = token_column(file, table, "num_decode_tokens")
+    table = csv_table(file, COLUMNS, ("num_total_tokens", "arrived_at"))
+    prefill = token_column(table, "num_prefill_tokens")
+    decode = token_column(table, "num_decode_tokens")
     if "num_total_tokens" in table:
-        total = token_column(file, table, "num_total_tokens")
+        total = token_column(table, "num_total_tokens")
         what = "num_total_tokens is not prefill plus decode"
-        check_sums(table, total, prefill + decode, what, draft.doubts, file)
+        check_sums(table, total, prefill + decode, what, "the parts were", draft.doubts)
     arrival = (
-        second_column(file, table, "arrived_at")
+        second_column(table, "arrived_at")
         if "arrived_at" in table
         else np.full(len(table), MISSING)
     )
-    draft.fill(table.index.to_numpy(), prefill, decode, arrival_ns=arrival)
+    draft.fill(table.line, prefill, decode, arrival_ns=arrival)
     return draft
 
 

@@ -69,7 +69,7 @@ def test_real_summary():
     ("old", "new", "words"),
     [
         ("Gamma", "Gama", r":2: unknown family 'gama': did you mean 'gamma'"),
-        ("1,144,20,", "1,144,,", r":2: 'mean_rate_req_s' is nan"),
+        ("1,144,20,", "1,144,,", r":2: no 'mean_rate_req_s', expected a number above 0"),
         ("1,144,20,", "1,144,0,", r":2: 'mean_rate_req_s' is '0', expected a number above 0"),
         ("1,144,20,", "1,144,1e9,", "over the limit of 20,000,000; shorten the duration"),
     ],
