@@ -75,9 +75,7 @@ def cost_table(study: IndexerStudy) -> TextTable:
     base = {(p.chip, p.context): p for p in study.costs if p.precision == "fp8"}
     first = study.costs[0]
     chips = count_text(study.question.count, "chip")
-    misfits = dict.fromkeys(
-        f"{p.chip} at {p.context:,}: {p.misfit}" for p in study.costs if p.misfit
-    )
+    misfits = {(p.chip, p.context): p.misfit for p in reversed(study.costs) if p.misfit}
     note = (
         f"A decode step of {study.model} for {study.question.batch:,} requests on {chips} "
         f"(attention data-parallel, experts split): {count_text(first.requests, 'request')} and "
@@ -88,7 +86,9 @@ def cost_table(study: IndexerStudy) -> TextTable:
     )
     return TextTable(
         title="Cost of the index scan",
-        note=" ".join([note, *(f"Without a step: {text}." for text in misfits)]),
+        note=" ".join(
+            [note, *(f"No step on {c} at {n:,}: {why}." for (c, n), why in misfits.items())]
+        ),
         headings=(
             "chip, context, keys", "B a\nkey", "scan\ntime", "GB/s", "scan of\nstep",
             "step against\nFP8 keys", "cache B\na token", "step", "of\npeak", "scan\nbytes",
