@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.memory_text import TextTable, percent
-from reports.quantity import count_text, traffic_text
+from reports.memory_text import TextTable
+from reports.quantity import count_text, share_text, traffic_text
 from simulator.basis.units import format_time_ps
 from simulator.indexer.accuracy import AccuracyPoint
 from simulator.indexer.cost import CostPoint
@@ -101,7 +101,7 @@ def cost_table(study: IndexerStudy) -> TextTable:
 def _cost_cells(point: CostPoint, base: CostPoint) -> tuple[str, ...]:
     step = share = change = "–"
     if point.step_ps is not None and point.scan_share is not None:
-        step, share = format_time_ps(point.step_ps), percent(point.scan_share)
+        step, share = format_time_ps(point.step_ps), _percent(point.scan_share)
         if base.step_ps is not None and point is not base:
             change = f"{100 * (point.step_ps / base.step_ps - 1):+.1f} %"
     return (
@@ -113,7 +113,7 @@ def _cost_cells(point: CostPoint, base: CostPoint) -> tuple[str, ...]:
         change,
         f"{point.cache_bytes_per_token:,.2f}",
         step,
-        percent(point.scan_bytes_per_s / point.peak_bytes_per_s),
+        _percent(point.scan_bytes_per_s / point.peak_bytes_per_s),
         traffic_text(point.scan_bytes),
         f"{point.query_bytes:,}",
         f"{point.capacity_tokens:,}",
@@ -156,17 +156,22 @@ def _measured(study: IndexerStudy) -> str:
 
 def _accuracy_cells(name: str, points: Sequence[AccuracyPoint]) -> tuple[str, ...]:
     last, *shorter = sorted(points, key=lambda point: -point.entries)
-    planted = "–" if last.planted_recall is None else percent(last.planted_recall)
+    planted = "–" if last.planted_recall is None else _percent(last.planted_recall)
     return (
         name,
-        percent(last.recall),
-        percent(last.worst_recall),
+        _percent(last.recall),
+        _percent(last.worst_recall),
         planted,
         f"{last.score_error:.4f}",
-        percent(last.output_change),
-        percent(last.missed_attention),
-        *(percent(point.recall) for point in shorter),
+        _percent(last.output_change),
+        _percent(last.missed_attention),
+        *(_percent(point.recall) for point in shorter),
     )
+
+
+def _percent(share: float) -> str:
+    """One decimal; what is neither nothing nor all never reads as such."""
+    return share_text(share, 1)
 
 
 def effect_table(effects: Sequence[Effect]) -> TextTable:

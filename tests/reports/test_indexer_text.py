@@ -103,6 +103,9 @@ def test_accuracy_has_the_longest_context_first_and_says_synthetic():
     found = cells(table, 0)
     assert (found["recall"], found["recall at\n1,024"]) == ("87.5 %", "90.0 %")
     assert found["planted\nfound"] == "–"
+    nearly = replace(POINT, recall=0.9998, missed_attention=0.0001)
+    found = cells(accuracy_table(study(accuracy=(nearly,))), 0)
+    assert (found["recall"], found["attention\nmissed"]) == (">99.9 %", "<0.1 %")
     assert "synthetic" in table.note
     assert "synthetic" not in accuracy_table(study(synthetic=False)).note
 
