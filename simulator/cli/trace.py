@@ -50,7 +50,7 @@ def info(
 
     Example: v4sim trace info conversation.jsonl.gz
     """
-    from workloads.traffic.readers import read_trace
+    from workloads.traffic.readers import read_trace, trace_assumptions
     from workloads.traffic.summary import trace_summary
 
     with error_console().status(f"reading {file.name}"):
@@ -68,7 +68,7 @@ def info(
             seed=seed,
             duration_s=duration_s,
         )
-    _show(trace_summary(trace), json)
+    _show({**trace_summary(trace), "assumes": trace_assumptions(trace)}, json)
 
 
 @app.command(
@@ -143,10 +143,12 @@ def synth(
 
 
 def _write(out: Path, kind: str, format: str, given: dict[str, Any], json: Path | None) -> None:
+    from simulator.basis.assumptions import assumptions_of
     from simulator.basis.errors import InputError
-    from workloads.traffic.readers import read_trace
+    from workloads.traffic.readers import read_trace, trace_assumptions
     from workloads.traffic.summary import trace_summary
-    from workloads.traffic.synth_files import write_synth
+    from workloads.traffic.synth import synth_sessions
+    from workloads.traffic.synth_files import WRITERS, write_synth
     from workloads.traffic.synth_spec import synth_spec
 
     if given["requests"] is not None and given["turns_mean"] is not None:
@@ -158,7 +160,9 @@ def _write(out: Path, kind: str, format: str, given: dict[str, Any], json: Path 
         write_synth(out, synth_spec(kind, **given), format)
         if not out.is_file() or out.is_relative_to("/dev"):
             return  # a pipe cannot be read back
-        summary = trace_summary(read_trace(out, strict=True))
+        trace = read_trace(out, strict=True)
+    drawn = assumptions_of([synth_sessions, WRITERS[format]])
+    summary = {**trace_summary(trace), "assumes": [*drawn, *trace_assumptions(trace)]}
     _show(summary, json)
     console().print(f"wrote {out}", soft_wrap=True)
 
@@ -179,6 +183,8 @@ def _show(summary: dict[str, Any], json: Path | None) -> None:
     console().print(text_table(columns, width))
     for note in summary["notes"]:
         console().print(wrapped(f"note: {note}", width), style="dim")
+    for sentence in summary["assumes"]:
+        console().print(wrapped(f"assumes: {sentence}", width), style="dim")
 
 
 def _sentences(summary: dict[str, Any]) -> Iterable[str]:

@@ -12,6 +12,7 @@ _STEPS_MS = (3_600_000, 600_000, 300_000, 60_000, 30_000, 15_000, 10_000, 5_000,
 # Mooncake's steps of 3 s are off by up to 3 ms.
 _JITTER_NS = 5_000_000
 _LEAST_TIMES = 3
+SPREAD = "spread evenly within that step"
 
 
 def arrival_step_ns(arrival_ns: Ints) -> int:
@@ -48,7 +49,7 @@ def spread_arrivals(arrival_ns: Ints, seed: int | None, notes: list[str]) -> Non
     # Sorted within each step, so that requests of one step keep their order.
     order = np.argsort(base, kind="stable")
     arrival_ns[timed[order]] = base[order] + within[np.lexsort((within, base))]
-    notes.append(f"{what}, spread evenly within that step with seed {seed}")
+    notes.append(f"{what}, {SPREAD} with seed {seed}")
 
 
 def _distinct(times: Ints) -> Ints:

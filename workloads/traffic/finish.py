@@ -67,6 +67,7 @@ def finished(draft: Draft, options: ReaderOptions) -> Trace:
         run_count=columns.run_count,
         observed_cached_tokens=observed,
         notes=tuple(notes),
+        format=draft.format,
     )
 
 

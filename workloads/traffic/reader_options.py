@@ -71,8 +71,10 @@ class Reader:
     """One trace format: a line about it, how its first rows are told, and how it is read.
 
     `matches` gets the beginning of a file; `read` returns rows that `Draft.finish` checks.
+    `parts`: functions beside `read` whose docstrings state what it assumes.
     """
 
     about: str
     matches: Callable[[TraceFile], bool]
     read: Callable[[TraceFile, ReaderOptions], Draft]
+    parts: tuple[Callable[..., object], ...] = ()

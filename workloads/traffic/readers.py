@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import FileFormatError, InputError, unknown_name
 from workloads.traffic.aiperf import AIPERF
+from workloads.traffic.arrival_steps import SPREAD, spread_arrivals
 from workloads.traffic.azure import AZURE
 from workloads.traffic.bailian import BAILIAN
 from workloads.traffic.burstgpt import BURSTGPT
@@ -72,3 +74,12 @@ def read_trace(
     draft = READERS[name].read(file, chosen)
     draft.notes.insert(0, f"read as {name}")
     return draft.finish(chosen)
+
+
+def trace_assumptions(trace: Trace) -> tuple[str, ...]:
+    """What reading a trace assumed, as sentences; none for a trace that was not read."""
+    reader = READERS.get(trace.format)
+    parts: list[object] = [reader.read, *reader.parts] if reader else []
+    if any(SPREAD in note for note in trace.notes):
+        parts.append(spread_arrivals)
+    return assumptions_of(parts)

@@ -33,7 +33,7 @@ class Trace:
     `run_offsets[i]:run_offsets[i + 1]`. Ids are unique over the whole trace (private ids are moved
     apart by SESSION_STRIDE). `block_tokens` is 0 where the trace has no ids.
     `observed_cached_tokens` [N]: cached tokens that the source measured, or None.
-    `notes`: a sentence for all that was dropped, rounded, sorted or spread.
+    `notes`: a sentence for all that was dropped, rounded, sorted or spread. `format`: the source's.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Trace:
     run_count: Ints
     observed_cached_tokens: Ints | None = None
     notes: tuple[str, ...] = ()
+    format: str = ""
 
     def __len__(self) -> int:
         return len(self.input_tokens)

@@ -61,11 +61,12 @@ class TraceFile:
 
     def _damaged(self, number: int, line: bytes, error: Exception) -> FileFormatError:
         reason = getattr(error, "msg", None) or type(error).__name__
+        length = len(line.rstrip())
+        place = min(getattr(error, "pos", 0) + 1, length)
         end = "" if line.endswith(b"\n") else ", and the file ends there"
         return FileFormatError(
             f"{self.at(number)}: truncated or damaged JSON ({reason} at character "
-            f"{getattr(error, 'pos', 0) + 1} of {len(line.strip())}{end}); fetch the file again or "
-            f"cut it after line {number - 1}"
+            f"{place} of {length}{end}); fetch the file again or cut it after line {number - 1}"
         )
 
     def bad_gzip(self, line: int) -> FileFormatError:

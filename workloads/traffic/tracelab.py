@@ -162,4 +162,6 @@ def _from_earliest(draft: Draft) -> None:
         draft.notes.append(f"times are counted from {np.datetime64(start, 'ns')} UTC")
 
 
-TRACELAB = Reader("TraceLab rounds, CSV or JSONL, observed cached tokens", _matches, _read)
+TRACELAB = Reader(
+    "TraceLab rounds, CSV or JSONL, observed cached tokens", _matches, _read, (_read_rows,)
+)

@@ -127,4 +127,6 @@ def _requests(file: TraceFile, line: int, rows: list[Any], agent: str) -> Iterat
         )
 
 
-WEKA = Reader("Weka sessions of kv-cache-tester, block ids written out", _matches, _read)
+WEKA = Reader(
+    "Weka sessions of kv-cache-tester, block ids written out", _matches, _read, (add_session,)
+)

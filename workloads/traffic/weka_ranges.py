@@ -69,4 +69,6 @@ def _request(file: TraceFile, line: int, row: Any) -> WekaRequest:
     )
 
 
-WEKA_RANGES = Reader("Weka sessions, one a line, block ids as ranges", _matches, _read)
+WEKA_RANGES = Reader(
+    "Weka sessions, one a line, block ids as ranges", _matches, _read, (add_session,)
+)

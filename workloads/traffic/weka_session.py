@@ -131,8 +131,8 @@ def say(draft: Draft, repairs: Repairs, started: int = 0) -> None:
     )
     if repairs.agents:
         draft.notes.append(
-            f"{counted(len(repairs.agents), 'sub-agent')} that start after the recorded gap; no "
-            "join is recorded"
+            f"{counted(len(repairs.agents), 'sub-agent')}: each starts after the recorded gap, as "
+            "no join is recorded"
         )
     if repairs.untimed:
         draft.doubts.append(

@@ -11,7 +11,7 @@ from simulator.basis.errors import InputError
 from tests.workloads.traffic.samples import notes_with, write_rows
 from workloads.traffic.arrival_steps import spread_arrivals
 from workloads.traffic.id_runs import IdRuns
-from workloads.traffic.readers import READERS, read_trace
+from workloads.traffic.readers import READERS, read_trace, trace_assumptions
 from workloads.traffic.trace import expand_runs
 
 
@@ -145,6 +145,17 @@ def test_head_is_an_excerpt_that_says_so(path):
 def test_bad_options_are_one_sentence(path, options, words):
     with pytest.raises(InputError, match=words):
         read_trace(path, **options)
+
+
+def test_assumptions_are_those_of_the_format(tmp_path, path):
+    assert trace_assumptions(read_trace(path)) == ()
+    spread = trace_assumptions(read_trace(path, spread_seed=1))
+    assert len(spread) == 1
+    assert spread[0].startswith("a rounded arrival time stands for")
+    row = {"id": "a", "reqs": [{"t": 0, "in": 64, "out": 1, "h": [[1, 1]]}]}
+    weka = read_trace(write_rows(tmp_path / "w.jsonl", [row]))
+    assert weka.format == "weka-ranges"
+    assert trace_assumptions(weka)[0].startswith("a request waits for the reply before it")
 
 
 def test_every_format_says_what_it_is():
