@@ -207,24 +207,22 @@ class Allocator:
 
     def _claims(self, additions: Sequence[tuple[int, int]]) -> dict[str, list[Claim]]:
         spans = []
+        held = -(-self.max_tokens // self.page_tokens) * self.page_tokens
         for row, tokens in additions:
             self.slots.require_live(row)
             start = int(self.lengths[row])
+            stop = start + tokens
             if tokens < 0:
                 raise InputError(f"row {row} cannot grow by {tokens} tokens; give 0 or more")
-            self._refuse_length(row, start + tokens)
-            spans.append(Span(row, start, start + tokens))
+            if stop > held:
+                raise InputError(
+                    f"row {row} would hold {stop} tokens, the map has {held} ({stop - held} short)"
+                )
+            spans.append(Span(row, start, stop))
         if len({span.row for span in spans}) != len(spans):
             rows = [span.row for span in spans]
             raise InputError(f"a request may appear once in a step, but rows {rows} were given")
         return {name: tables.claims(spans) for name, tables in self.tables.items()}
-
-    def _refuse_length(self, row: int, tokens: int) -> None:
-        held = -(-self.max_tokens // self.page_tokens) * self.page_tokens
-        if tokens > held:
-            raise InputError(
-                f"row {row} would hold {tokens} tokens, the map has {held} ({tokens - held} short)"
-            )
 
     def _refuse_shortage(self, name: str, claims: Sequence[Claim]) -> None:
         needed = sum(claim.pages for claim in claims)

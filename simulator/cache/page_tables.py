@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,8 @@ from simulator.cache.block_pool import BlockPool
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Tokens `start` up to `stop` that a request adds."""
+class Span(NamedTuple):
+    """Tokens `start` up to `stop` that a request adds; a tuple, as a step makes one a request."""
 
     row: int
     start: int
@@ -86,13 +86,14 @@ class PageTables:
         return pages[entries // self.page_entries] * self.page_entries + entries % self.page_entries
 
     def claims(self, spans: Sequence[Span]) -> list[Claim]:
-        """What each span needs, in order; nothing changes. The last holder copies nothing."""
+        """What spans need, in order; nothing changes. The last holder copies nothing."""
         parted: Counter[int] = Counter()
-        return [self._claim(span, parted) for span in spans]
+        claims = (self._claim(span, parted) for span in spans)
+        return [claim for claim in claims if claim is not None]
 
-    def _claim(self, span: Span, parted: Counter[int]) -> Claim:
+    def _claim(self, span: Span, parted: Counter[int]) -> Claim | None:
         table = self.rows[span.row]
-        added = self.pages_for(span.stop) - len(table)
+        added = -(-span.stop // self.page_tokens) - len(table)
         first = span.start // self.ratio
         place = first // self.page_entries
         if span.stop // self.ratio > first and place < len(table):
@@ -100,7 +101,7 @@ class PageTables:
             if self.blocks.references[page] - parted[page] > 1:
                 parted[page] += 1
                 return Claim(span.row, place, self.filled(span.start, place), added)
-        return Claim(span.row, None, 0, added)
+        return Claim(span.row, None, 0, added) if added else None
 
     def commit(self, claim: Claim) -> PageCopy | None:
         """Take the pages of a claim; the copy that it makes necessary."""

@@ -141,7 +141,7 @@ def test_a_step_that_one_request_cannot_take_changes_nothing_for_the_others():
     evaluator = runner(rows=2, pages=3)
     first, second = evaluator.table.admit(), evaluator.table.admit()
     evaluator.step([(first, tokens(200)), (second, tokens(100))])
-    with pytest.raises(InputError, match="2 rows need 1 more pages of 128 tokens, only 0 of 3"):
+    with pytest.raises(InputError, match="row 1 needs 1 more pages of 128 tokens, only 0 of 3"):
         evaluator.step([(first, tokens(5)), (second, tokens(100))])
     assert evaluator.table.lengths.tolist() == [200, 100]
     logits = evaluator.step([(second, tokens(5, seed=4))]).logits
