@@ -13,7 +13,8 @@ class LiveRequest:
 
     `hit_tokens` need no computing; `prompt_tokens` (input, and after a preemption what was already
     answered) are computed from there on in chunks, `computed_tokens` of them so far. `ready_ns`:
-    when what is restored has been loaded. `joined`: decode steps of the replica when it began to
+    when what is restored has been loaded. `prefilled_tokens`: tokens that prompt steps computed for
+    it in all, after preemptions again. `joined`: decode steps of the replica when it began to
     decode; it has finished after `finish_step`.
     """
 
@@ -31,6 +32,7 @@ class LiveRequest:
     finish_ns: int = UNSET
     preemptions: int = 0
     recomputed_tokens: int = 0
+    prefilled_tokens: int = 0
     joined: int = 0
     context_at_join: float = 0.0
     finish_step: int = 0

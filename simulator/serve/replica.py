@@ -192,6 +192,7 @@ class Replica:
 
     def _computed(self, request: LiveRequest, tokens: int) -> None:
         request.computed_tokens += tokens
+        request.prefilled_tokens += tokens
         if request.waiting_tokens:
             return
         now = int(self.env.now)

@@ -16,6 +16,7 @@ COLUMNS = (
     "input_tokens",
     "output_tokens",
     "hit_tokens",
+    "prefilled_tokens",
     "recomputed_tokens",
     "preemptions",
     "replica",

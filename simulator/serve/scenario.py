@@ -147,17 +147,18 @@ class Disaggregation(StrictModel):
 
 
 class Prices(StrictModel):
-    """Dated price of a chip, and its power drawn at the wall."""
+    """Dated price of a chip, and its power drawn at the wall (and what it draws while idle)."""
 
     usd_per_chip_hour: Positive
     date: Annotated[str, Field(min_length=1)]
     source: Annotated[str, Field(min_length=1)]
     kw_per_chip: Positive | None = None
+    idle_kw_per_chip: Positive | None = None
     usd_per_kwh: NotNegative = 0.0
 
 
 class Scenario(StrictModel):
-    """One serving run."""
+    """One serving run. `prices`: as given, or the name of a shipped one of the chip, `rental`."""
 
     name: Annotated[str, Field(min_length=1)]
     model: str
@@ -177,7 +178,7 @@ class Scenario(StrictModel):
     prefix_cache: PrefixCache | None = None
     service_levels: ServiceLevels = ServiceLevels()
     disaggregation: Disaggregation | None = None
-    prices: Prices | None = None
+    prices: Prices | str | None = None
     seed: AtLeastZero = 1
 
     @property
@@ -189,15 +190,20 @@ class Scenario(StrictModel):
 def load_scenario(path: Path | str) -> Scenario:
     """Scenario of a YAML file; its trace and tiers are found beside it."""
     path = Path(path)
-    scenario = load_yaml(path, Scenario)
+    return resolved(load_yaml(path, Scenario), path)
+
+
+def resolved(scenario: Scenario, path: Path) -> Scenario:
+    """A scenario whose trace and tiers are found from the folder of the file `path`."""
     traffic, cache = scenario.traffic, scenario.prefix_cache
     if traffic.trace is not None:
-        traffic = traffic.model_copy(update={"trace": _beside(path, traffic.trace)})
+        traffic = traffic.model_copy(update={"trace": beside(path, traffic.trace)})
     if cache is not None and cache.tiers is not None:
-        cache = cache.model_copy(update={"tiers": _beside(path, cache.tiers)})
+        cache = cache.model_copy(update={"tiers": beside(path, cache.tiers)})
     return scenario.model_copy(update={"traffic": traffic, "prefix_cache": cache})
 
 
-def _beside(scenario: Path, name: str) -> str:
+def beside(scenario: Path, name: str) -> str:
+    """A file that a scenario names, found beside it."""
     given = Path(name).expanduser()
     return str(given if given.is_absolute() else scenario.parent / given)
