@@ -6,6 +6,7 @@ import numpy as np
 
 from hwmodels.node import NodeSpec
 from simulator.cost.collective import link_seconds, outside_share
+from simulator.cost.family_call import FamilyCall, priced_calls
 from simulator.cost.price import Target
 from simulator.cost.priced import Borrowable, Priced, constants_of
 from simulator.kernels.constants_file import constants_for
@@ -16,39 +17,50 @@ from simulator.lower.calls import CollectiveCall
 from simulator.lower.kernel import Demand
 
 HALF_BYTES = 2
+_RING = NcclRing()
 
 
 def all_reduce(demand: Demand, target: Target) -> Priced | None:
     """The engine's own kernel or NCCL's, as its family chooses by size and ranks."""
+    calls = all_reduce_calls(demand, target)
+    return priced_calls(calls, target.chip) if calls else between_nodes(demand, target)
+
+
+def all_reduce_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """The call of the family; None between nodes, and where no family has the kernel."""
     constants = constants_of(demand, target)
     if constants is None or _spans_nodes(demand, target.node):
-        return between_nodes(demand, target)
-    call = _call(demand)
-    columns = {
-        "engine": np.array([target.profile.name]),
-        "num_gpus": np.array([float(demand.link_ranks)]),
-        "message_size": np.array([call.message_bytes / HALF_BYTES]),
-        "allreduce_dtype": np.array(["half"]),
-        "nccl_dtype": np.array(["half"]),
-        "op_name": np.array(["all_reduce"]),
+        return None
+    row: dict[str, float | str] = {
+        "engine": target.profile.name,
+        "num_gpus": float(demand.link_ranks),
+        "message_size": _call(demand).message_bytes / HALF_BYTES,
+        "allreduce_dtype": "half",
+        "nccl_dtype": "half",
+        "op_name": "all_reduce",
     }
-    family = find_family(constants.family)
-    return constants.priced(family.parts(columns, target.chip, constants.values))
+    return [FamilyCall(find_family(constants.family).parts, constants, row)]
 
 
 def gather_scatter(demand: Demand, target: Target) -> Priced | None:
     """NCCL's ring: an all-gather or a reduce-scatter."""
+    calls = gather_scatter_calls(demand, target)
+    return priced_calls(calls, target.chip) if calls else between_nodes(demand, target)
+
+
+def gather_scatter_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """The call of NCCL's family; None between nodes."""
     if _spans_nodes(demand, target.node):
-        return between_nodes(demand, target)
+        return None
     call = _call(demand)
-    columns = {
-        "num_gpus": np.array([float(demand.link_ranks)]),
-        "message_size": np.array([call.message_bytes / HALF_BYTES]),
-        "nccl_dtype": np.array(["half"]),
-        "op_name": np.array([call.operation]),
+    row: dict[str, float | str] = {
+        "num_gpus": float(demand.link_ranks),
+        "message_size": call.message_bytes / HALF_BYTES,
+        "nccl_dtype": "half",
+        "op_name": call.operation,
     }
     constants = Borrowable(NcclRing.name, constants_for(NcclRing.name, target.chip), False)
-    return constants.priced(NcclRing().parts(columns, target.chip, constants.values))
+    return [FamilyCall(_RING.parts, constants, row)]
 
 
 def exchange(demand: Demand, target: Target) -> Priced | None:

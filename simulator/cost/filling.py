@@ -35,6 +35,12 @@ def filled_by(template: T) -> Fill[T]:
     if isinstance(value, tuple):
         items = [filled_by(item) for item in value]
         return lambda values: tuple(fill(values) for fill in items)  # type: ignore[return-value]
-    parts = {f.name: filled_by(getattr(value, f.name)) for f in fields(value) if f.init}
+    given = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+    parts = [(name, filled_by(v)) for name, v in given.items() if any(True for _ in numbers_in(v))]
     make = type(value)
-    return lambda values: make(**{name: fill(values) for name, fill in parts.items()})
+
+    def filled(values: Sequence[Any]) -> T:
+        found: T = make(**given | {name: fill(values) for name, fill in parts})
+        return found
+
+    return filled

@@ -64,6 +64,9 @@ class _Layer:
         """Time at which nothing is left."""
         while True:
             self._launch()
+            if len(self._launching) == 1 and not self._running:
+                self._run_alone()
+                continue
             times = [at for at, _ in self._launching]
             if self._wake_ps is not None:
                 times.append(self._wake_ps)
@@ -83,6 +86,16 @@ class _Layer:
             elif queue:
                 idle.append(queue)
         self._idle = idle
+
+    def _run_alone(self) -> None:
+        """The only kernel that is under way: nothing starts before it ends, nothing slows it."""
+        ((at, queue),) = self._launching
+        kernel = queue.pop()
+        self._launching = []
+        self._now_ps = self._since_ps = at + max(self._costs[kernel].run_ps, 0)
+        self._wake_ps = None
+        self._ended.add(kernel)
+        self._idle.append(queue)
 
     def _submit(self) -> bool:
         """Put what has been launched on the pipes; whether there was any work."""

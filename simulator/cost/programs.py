@@ -5,15 +5,21 @@ Each takes a kernel's demand and its machine; None says that no family covers th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import TypeVar
-
-import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
-from simulator.cost.collectives import all_reduce, exchange, gather_scatter
+from simulator.cost.collectives import (
+    all_reduce,
+    all_reduce_calls,
+    exchange,
+    gather_scatter,
+    gather_scatter_calls,
+)
+from simulator.cost.family_call import Columns, FamilyCall, priced_calls
 from simulator.cost.price import Target
 from simulator.cost.priced import Borrowable, Priced, constants_of
 from simulator.kernels.attention_calls import calls_of
@@ -22,9 +28,10 @@ from simulator.kernels.constants_file import constants_for
 from simulator.kernels.elementwise import elementwise_parts
 from simulator.kernels.family import Family
 from simulator.kernels.gemm import GemmFamily
+from simulator.kernels.gemm_tiles import GemmKernel
 from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.moe_layer import MoeFamily
-from simulator.kernels.parts import Parts, joined
+from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
 from simulator.kernels.remembered import Remembered
 from simulator.lower.calls import AttentionCall, ExpertsCall, StreamsCall
@@ -44,10 +51,14 @@ def attention(demand: Demand, target: Target) -> Priced | None:
     assert decisions is not None
     assert isinstance(named.call, AttentionCall)
     stored = constants_for(decisions.family, target.chip)
-    fp8 = named.call.fp8 and target.chip.matrix_flops_per_s("fp8") is not None
-    call = replace(named.call, fp8=fp8)
+    call = chip_call(named.call, target.chip)
     kernels = module_kernels(call, decisions, target.chip, stored.values)
     return Borrowable(decisions.family, stored, False).priced(kernels[str(named.part)])
+
+
+def chip_call(call: AttentionCall, chip: ChipSpec) -> AttentionCall:
+    """The call with weights of a format that the chip multiplies."""
+    return replace(call, fp8=call.fp8 and chip.matrix_flops_per_s("fp8") is not None)
 
 
 def module_kernels(
@@ -57,16 +68,45 @@ def module_kernels(
     constants: Mapping[str, float],
 ) -> Mapping[str, Parts]:
     """All kernels of a module by part, worked out once for all of them."""
-    family = _family(decisions.family, AttentionModule)  # type: ignore[type-abstract]
 
     def work_out() -> Mapping[str, Parts]:
-        return family.deciding(decisions).kernels(calls_of(call), chip, constants)
+        return modules_kernels([call], decisions, chip, constants)
 
     found: Mapping[str, Parts] = _MODULES.get((call, decisions, constants), chip, work_out)
     return found
 
 
-def gemm(demand: Demand, target: Target) -> Priced | None:
+def modules_kernels(
+    calls: Sequence[AttentionCall],
+    decisions: AttentionDecisions,
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> Mapping[str, Parts]:
+    """All kernels of several modules by part, with one value a module."""
+    family = _family(decisions.family, AttentionModule)  # type: ignore[type-abstract]
+    return family.deciding(decisions).kernels(calls_of(*calls), chip, constants)
+
+
+@dataclass(frozen=True, slots=True)
+class _GemmForm:
+    """GEMMs of one kernel."""
+
+    kernel: GemmKernel
+
+    def __call__(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        return gemm_parts(
+            calls["rows"],
+            calls["columns"],
+            calls["depth"],
+            self.kernel.dtype,
+            chip,
+            constants,
+            quantise=self.kernel.quantises,
+            kernel=self.kernel,
+        )
+
+
+def gemm(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """Products of one kernel, one after the other, each with its quantise kernel.
 
     Assumes: weights are cold, as a layer's are in a model of many layers.
@@ -79,23 +119,12 @@ def gemm(demand: Demand, target: Target) -> Priced | None:
         kernel = _family(constants.family, GemmFamily).kernel
         if target.chip.matrix_flops_per_s(kernel.format.matrix_dtype) is None:
             return None
-        parts = gemm_parts(
-            product.rows,
-            product.columns,
-            product.depth,
-            kernel.dtype,
-            target.chip,
-            constants.values,
-            quantise=kernel.quantises,
-            kernel=kernel,
-        )
-        found.append(constants.priced(parts))
-    if not found:
-        return None
-    return Priced(joined(*(p.parts for p in found)), found[0].interval, found[0].family)
+        row = {name: float(getattr(product, name)) for name in ("rows", "columns", "depth")}
+        found.append(FamilyCall(_GemmForm(kernel), constants, row))
+    return found
 
 
-def moe(demand: Demand, target: Target) -> Priced | None:
+def moe(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """A fused layer of picked experts.
 
     Assumes: a rank's experts get the rows of an even share of all choices; within them each token
@@ -107,7 +136,7 @@ def moe(demand: Demand, target: Target) -> Priced | None:
     constants = constants_of(demand, target, tuple(p.math for p in demand.products))
     if constants is None:
         return None
-    columns = {
+    row: dict[str, float | str] = {
         "num_tokens": call.tokens,
         "rank_tokens": call.own_tokens if call.held < call.experts else call.tokens,
         "hidden_size": call.hidden,
@@ -121,11 +150,10 @@ def moe(demand: Demand, target: Target) -> Priced | None:
     family = _family(constants.family, MoeFamily)  # type: ignore[type-abstract]
     if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
         return None
-    calls = {name: np.array([value]) for name, value in columns.items()}
-    return constants.priced(family.parts(calls, target.chip, constants.values))
+    return [FamilyCall(family.parts, constants, row)]
 
 
-def hyper_connection(demand: Demand, target: Target) -> Priced | None:
+def hyper_connection(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """One site of a hyper-connection, before or after its block.
 
     Assumes: the collapse before the output head takes as long as one before a block.
@@ -135,24 +163,25 @@ def hyper_connection(demand: Demand, target: Target) -> Priced | None:
     constants = constants_of(demand, target)
     if constants is None:
         return None
-    columns = {
-        "num_tokens": call.tokens,
-        "hidden_size": call.hidden,
-        "hc_mult": call.streams,
-        "num_sites": 1,
+    row = {
+        "num_tokens": float(call.tokens),
+        "hidden_size": float(call.hidden),
+        "hc_mult": float(call.streams),
+        "num_sites": 1.0,
     }
-    calls = {name: np.array([float(value)]) for name, value in columns.items()}
-    family = find_family(constants.family)
-    return constants.priced(family.parts(calls, target.chip, constants.values))
+    return [FamilyCall(find_family(constants.family).parts, constants, row)]
 
 
-def elementwise(demand: Demand, target: Target) -> Priced | None:
+def elementwise(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """A launch, and the bytes that cross the kernel's border at the rate of elementwise kernels."""
     constants = constants_of(demand, target)
     if constants is None:
         return None
-    moved = np.array([float(demand.moved_bytes)])
-    return constants.priced(elementwise_parts(moved, target.chip, constants.values["move"]))
+    return [FamilyCall(_moved, constants, {"moved_bytes": float(demand.moved_bytes)})]
+
+
+def _moved(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+    return elementwise_parts(calls["moved_bytes"], chip, constants["move"])
 
 
 F = TypeVar("F", bound=Family)
@@ -167,13 +196,31 @@ def _family(name: str, kind: type[F]) -> F:
 
 
 Program = Callable[[Demand, Target], Priced | None]
-PROGRAMS: dict[str, Program] = {
-    "attention": attention,
+CallRule = Callable[[Demand, Target], list[FamilyCall] | None]
+# Calls of families that some programs consist of; None where a program does otherwise.
+CALLS: dict[str, CallRule] = {
     "gemm": gemm,
     "moe": moe,
     "mhc_pre": hyper_connection,
     "mhc_post": hyper_connection,
     "elementwise": elementwise,
+    "all_reduce": all_reduce_calls,
+    "gather_scatter": gather_scatter_calls,
+}
+
+
+def _by_calls(rule: CallRule) -> Program:
+    @wraps(rule)
+    def program(demand: Demand, target: Target) -> Priced | None:
+        return priced_calls(rule(demand, target), target.chip)
+
+    return program
+
+
+PROGRAMS: dict[str, Program] = {
+    "attention": attention,
+    **{name: _by_calls(rule) for name, rule in CALLS.items()},
+    # Between nodes they are more than calls of a family.
     "all_reduce": all_reduce,
     "gather_scatter": gather_scatter,
     "exchange": exchange,

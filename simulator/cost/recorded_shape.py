@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.cost.recording import Recording
 from workloads.step_shape import StepShape
 
-# The busiest rank's share of a step, and the step of all requests.
-Shapes = tuple[StepShape, StepShape]
+Count = Callable[[StepShape], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The busiest rank's share of a step, and the step of all requests; counts are remembered."""
+
+    own: StepShape
+    whole: StepShape
+    _known: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def counted(self, number: int, count: Count) -> Any:
+        """A count of the rank's share; recordings have the same number for the same count."""
+        if number not in self._known:
+            self._known[number] = count(self.own)
+        return self._known[number]
 
 
 class RecordedShape(StepShape):
@@ -20,7 +35,7 @@ class RecordedShape(StepShape):
     _shapes: Shapes
 
     def __init__(self, recording: Recording, shapes: Shapes) -> None:
-        super().__init__(shapes[0].requests)
+        super().__init__(shapes.own.requests)
         object.__setattr__(self, "_recording", recording)
         object.__setattr__(self, "_shapes", shapes)
 
@@ -40,13 +55,19 @@ class RecordedShape(StepShape):
     @property
     def all_tokens(self) -> Any:
         """Tokens of the requests of all ranks."""
-        own, whole = self._shapes
-        if own is whole:
+        if self._shapes.own is self._shapes.whole:
             return self.tokens
-        return self._recording.source("all", lambda shapes: shapes[1].tokens, self._shapes)
+        return self._recording.source("all", lambda shapes: shapes.whole.tokens, self._shapes)
 
-    def _count(self, key: object, count: Callable[[StepShape], Any]) -> Any:
-        return self._recording.source(key, lambda shapes: count(shapes[0]), self._shapes)
+    def _count(self, key: object, count: Count) -> Any:
+        number = _NUMBERS.setdefault(key, len(_NUMBERS))
+        return self._recording.source(
+            number, lambda shapes: shapes.counted(number, count), self._shapes
+        )
+
+
+# A number for each thing that is ever counted: quicker to look up than what it stands for.
+_NUMBERS: dict[object, int] = {}
 
 
 def _key(term: Callable[..., Any]) -> object:

@@ -15,6 +15,7 @@ from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
 from simulator.cost.memory_advice import step_of
 from simulator.cost.price import Price, Target
+from simulator.cost.recorded_shape import Shapes
 from simulator.cost.recorded_step import Deployment
 from simulator.cost.result import StepQuestion
 from simulator.cost.step import FIDELITIES
@@ -98,17 +99,19 @@ class StepTimer:
     def _cost(self, step: StepShape) -> int:
         if self.question.fidelity == "cycle":
             return self.kernel_by_kernel_ps(step)
-        own = step.split(self.question.layout.data)
-        for batch in self._batches:
-            total_ps = batch.total_ps((own, step))
+        shapes = Shapes(step.split(self.question.layout.data), step)
+        for place, batch in enumerate(self._batches):
+            total_ps = batch.total_ps(shapes)
             if total_ps is not None:
+                # The next step is likely to be of the same kind.
+                self._batches.insert(0, self._batches.pop(place))
                 return total_ps
         if len(self._batches) == _MOST_BATCHES:
             return self.kernel_by_kernel_ps(step)
-        recorded = self._deployment.recorded((own, step))
+        recorded = self._deployment.recorded(shapes)
         batch = StepBatch(recorded, self.target, by_tiles=self.question.fidelity == "tile")
-        self._batches.append(batch)
-        total_ps = batch.total_ps((own, step))
+        self._batches.insert(0, batch)
+        total_ps = batch.total_ps(shapes)
         return self.kernel_by_kernel_ps(step) if total_ps is None else total_ps
 
 

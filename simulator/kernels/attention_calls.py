@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ INDEX_HEADS = 64
 WINDOW = 128
 CSA_RATIO = 4
 HCA_RATIO = 128
+_FLAGS = ("csa", "hca", "decode", "fp8", "ties", "cold")
 NEEDS = ("op", "model", "gemm_dtype", "local_heads", "batch", "new_tokens", "past_tokens")
 
 
@@ -145,41 +145,40 @@ def attention_calls(columns: Columns) -> AttentionCalls:
     )
 
 
-def calls_of(call: AttentionCall) -> AttentionCalls:
-    """The module of a step: real scores, and weights that come from memory.
+def calls_of(*calls: AttentionCall) -> AttentionCalls:
+    """Modules of a step: real scores, and weights that come from memory.
 
     Assumes: index scores of real work have no ties.
     """
+    plain = [plain_call(call) for call in calls]
 
-    def number(value: float) -> Floats:
-        return np.array([value], dtype=np.float64)
+    def column(name: str) -> np.ndarray:
+        values = [getattr(call, name) for call in plain]
+        return np.array(values, dtype=bool if name in _FLAGS else np.float64)
 
-    return _of_call(call, number, lambda flag: np.array([flag]))
+    return AttentionCalls(**{field.name: column(field.name) for field in fields(AttentionCalls)})
 
 
 def plain_call(call: AttentionCall) -> AttentionCalls:
-    """The same with plain numbers in the place of rows, for decisions about one call."""
-    return _of_call(call, lambda value: value, np.bool_)
-
-
-def _of_call(
-    call: AttentionCall, number: Callable[[float], Any], flag: Callable[[bool], Any]
-) -> AttentionCalls:
-    return AttentionCalls(
-        batch=number(call.batch),
-        new=number(call.new),
-        past=number(call.past),
-        heads=number(call.heads),
-        hidden=number(call.hidden),
-        query_rank=number(call.query_rank),
-        top_k=number(call.top_k),
-        csa=flag(call.kind == "csa"),
-        hca=flag(call.kind == "hca"),
-        decode=flag(call.decode),
-        fp8=flag(call.fp8),
-        ties=flag(False),
-        cold=flag(True),
-    )
+    """One call with plain numbers in the place of rows, for decisions about it."""
+    sizes: dict[str, Any] = {
+        "batch": call.batch,
+        "new": call.new,
+        "past": call.past,
+        "heads": call.heads,
+        "hidden": call.hidden,
+        "query_rank": call.query_rank,
+        "top_k": call.top_k,
+    }
+    flags: dict[str, Any] = {
+        "csa": call.kind == "csa",
+        "hca": call.kind == "hca",
+        "decode": call.decode,
+        "fp8": call.fp8,
+        "ties": False,
+        "cold": True,
+    }
+    return AttentionCalls(**sizes, **dict(zip(flags, np.array([*flags.values()]), strict=True)))
 
 
 def tied(columns: Columns) -> np.ndarray:

@@ -6,9 +6,11 @@ where all of them fit the part of it that one die reads through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwmodels.chip import ChipSpec
 from simulator.kernels.attention_calls import (
@@ -26,6 +28,8 @@ from simulator.kernels.warmth import ROTATION_FADE, warm_share
 
 GROUP_DEPTH = HEADS_PER_GROUP * HEAD_DIM
 INDEX_COMPRESSOR_WIDTH = 512
+# Calls whose GEMMs are worked out together: more would take too large arrays of tiles.
+FEW_CALLS = 16
 # GEMMs that only CSA has.
 CSA_ONLY = ("index_query", "index_weights", "index_compressor_gemm")
 # GEMMs that stay in BF16 in checkpoints with FP8 weights.
@@ -65,10 +69,74 @@ def module_gemms(
         for name in shapes
     }
     warm = weights_warm(calls, shapes, in_fp8, chip)
+    found: dict[str, dict[str, Floats]] = {name: {} for name in shapes}
+    for job, parts in _timed(_jobs(calls, shapes, in_fp8), calls, shapes, warm, chip, bf16, fp8):
+        for cause, value in parts.items():
+            found[job.name].setdefault(cause, np.zeros_like(calls.heads))[job.rows] = value
+    # No time where the module has no such GEMM.
     return {
-        name: _mixed(calls, shape, in_fp8[name], warm, chip, bf16, fp8, name)
-        for name, shape in shapes.items()
+        name: Parts(seconds or {"launch": np.zeros_like(calls.heads)})
+        for name, seconds in found.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One GEMM in one format: the calls that have it so."""
+
+    name: str
+    dtype: str
+    rows: NDArray[np.intp]
+
+    @property
+    def quantises(self) -> bool:
+        return self.dtype == "fp8_block" and self.name != "output_group"
+
+
+def _jobs(
+    calls: AttentionCalls,
+    shapes: Mapping[str, tuple[Floats, Floats]],
+    in_fp8: Mapping[str, np.ndarray],
+) -> Iterator[_Job]:
+    for name in shapes:
+        used = has_gemm(calls, name)
+        for dtype, chosen in (("fp8_block", in_fp8[name]), ("bfloat16", ~in_fp8[name])):
+            rows = np.flatnonzero(chosen & used)
+            if len(rows):
+                yield _Job(name, dtype, rows)
+
+
+def _timed(
+    jobs: Iterable[_Job],
+    calls: AttentionCalls,
+    shapes: Mapping[str, tuple[Floats, Floats]],
+    warm: Floats,
+    chip: ChipSpec,
+    bf16: Mapping[str, float],
+    fp8: Mapping[str, float],
+) -> Iterator[tuple[_Job, dict[str, Floats]]]:
+    """Seconds by cause of each; GEMMs of few calls in one format are worked out at once."""
+    groups: dict[object, list[_Job]] = {}
+    for job in jobs:
+        alone = job.name if len(calls.heads) > FEW_CALLS else None
+        groups.setdefault((job.dtype, job.quantises, alone), []).append(job)
+    for group in groups.values():
+        first = group[0]
+        parts = warmed_gemm(
+            np.concatenate([calls.tokens[job.rows] for job in group]),
+            np.concatenate([shapes[job.name][0][job.rows] for job in group]),
+            np.concatenate([shapes[job.name][1][job.rows] for job in group]),
+            first.dtype,
+            np.concatenate([warm[job.rows] for job in group]),
+            chip,
+            fp8 if first.dtype == "fp8_block" else bf16,
+            quantise=first.quantises,
+        )
+        start = 0
+        for job in group:
+            own = slice(start, start + len(job.rows))
+            yield job, {cause: value[own] for cause, value in parts.seconds.items()}
+            start = own.stop
 
 
 def weights_warm(
@@ -82,6 +150,8 @@ def weights_warm(
     Assumes: every die of a package keeps its own copy of the weights that its cores read.
     """
     total = np.zeros_like(calls.heads)
+    if calls.cold.all():
+        return total
     for name, (columns, depth) in shapes.items():
         each = np.where(
             in_fp8[name], FORMATS["fp8_block"].weight_bytes, FORMATS["bfloat16"].weight_bytes
@@ -95,38 +165,6 @@ def has_gemm(calls: AttentionCalls, name: str) -> np.ndarray:
     if name in CSA_ONLY:
         return calls.csa
     return calls.compresses if name == "compressor_gemm" else np.ones_like(calls.csa)
-
-
-def _mixed(
-    calls: AttentionCalls,
-    shape: tuple[Floats, Floats],
-    in_fp8: np.ndarray,
-    warm: Floats,
-    chip: ChipSpec,
-    bf16: Mapping[str, float],
-    fp8: Mapping[str, float],
-    name: str,
-) -> Parts:
-    """One GEMM of calls in BF16 and FP8; no time where the module has no such GEMM."""
-    seconds: dict[str, Floats] = {}
-    used = has_gemm(calls, name)
-    for dtype, chosen, constants in (("fp8_block", in_fp8, fp8), ("bfloat16", ~in_fp8, bf16)):
-        rows = np.flatnonzero(chosen & used)
-        if not len(rows):
-            continue
-        parts = warmed_gemm(
-            calls.tokens[rows],
-            shape[0][rows],
-            shape[1][rows],
-            dtype,
-            warm[rows],
-            chip,
-            constants,
-            quantise=dtype == "fp8_block" and name != "output_group",
-        )
-        for cause, value in parts.seconds.items():
-            seconds.setdefault(cause, np.zeros_like(calls.heads))[rows] = value
-    return Parts(seconds) if seconds else Parts({"launch": np.zeros_like(calls.heads)})
 
 
 def warmed_gemm(
@@ -148,5 +186,7 @@ def warmed_gemm(
     nearer = chip.llc_latency_s / chip.dram_latency_s
     cached = {**constants, "block_wait": constants["block_wait"] * nearer}
     far = gemm_parts(m, n, k, dtype, chip, constants, weights_warm=0.0, quantise=quantise)
+    if not warm.any():
+        return far
     near = gemm_parts(m, n, k, dtype, chip, cached, weights_warm=1.0, quantise=quantise)
     return Parts({c: far.seconds[c] * (1.0 - warm) + near.seconds[c] * warm for c in far.seconds})

@@ -145,14 +145,14 @@ class AttentionModule(Family):
         gemms = module_gemms(calls, chip, stored["gemm_bf16"], stored[own.fp8_gemm], fp8_group)
         sizes = (calls.batch, calls.new, calls.past)
         rows = (*sizes, calls.top_k, calls.ties, chip)
-        top_k = {
-            phase: _TOP_K[name](*rows, stored[name])
-            for phase, name in (("decode", own.top_k_decode), ("prefill", own.top_k_prefill))
-        }
+        top_k = _TOP_K[own.top_k_decode](*rows, stored[own.top_k_decode])
+        if not calls.decode.all():
+            prefill = _TOP_K[own.top_k_prefill](*rows, stored[own.top_k_prefill])
+            top_k = either(calls.decode, top_k, prefill)
         return {
             **gemms,
             "index_logits": index_logits_parts(*sizes, chip, stored[own.index_logits]),
-            "top_k": either(calls.decode, top_k["decode"], top_k["prefill"]),
+            "top_k": top_k,
         }
 
 
@@ -190,9 +190,11 @@ def _elementwise(calls: AttentionCalls, chip: ChipSpec, move: float) -> dict[str
         "compressor": calls.state_rows * calls.compressor_width * FP32_BYTES,
         "index_compressor": calls.state_rows * INDEX_COMPRESSOR_WIDTH * FP32_BYTES,
     }
+    moved = np.stack([calls.tokens * each + state.get(part, 0.0) for part, each in width.items()])
+    rows = elementwise_parts(moved, chip, move).seconds
     return {
-        part: elementwise_parts(calls.tokens * each + state.get(part, 0.0), chip, move)
-        for part, each in width.items()
+        part: Parts({cause: value[i] for cause, value in rows.items()})
+        for i, part in enumerate(width)
     }
 
 

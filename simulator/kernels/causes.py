@@ -17,6 +17,7 @@ CAUSES = (
     "serial",
     "communication",
 )
+_PLACE = {cause: i for i, cause in enumerate(CAUSES)}
 # Cause of the time of a kernel that waits for a resource.
 CAUSE_OF_RESOURCE = {
     "matrix": "matrix",
@@ -50,14 +51,14 @@ def shared_out(total_ps: int, weights: Mapping[str, float]) -> dict[str, int]:
         return {}
     exact = {cause: total_ps * weight / whole for cause, weight in weights.items() if weight > 0}
     parts = {cause: int(value) for cause, value in exact.items()}
-    order = sorted(parts, key=lambda cause: (parts[cause] - exact[cause], CAUSES.index(cause)))
     missing = total_ps - sum(parts.values())
     if missing < 0 or missing > len(parts):
         # Beyond 2^53 picoseconds a float has no room for the last digits.
         parts[max(parts, key=lambda cause: parts[cause])] += missing
     else:
-        for cause in order[:missing]:
-            parts[cause] += 1
+        ranked = sorted((parts[cause] - exact[cause], _PLACE[cause]) for cause in parts)
+        for _, place in ranked[:missing]:
+            parts[CAUSES[place]] += 1
     return {cause: parts[cause] for cause in CAUSES if parts.get(cause)}
 
 

@@ -88,10 +88,33 @@ def fresh_constants(files: Iterable[FamilyFile]) -> Iterator[None]:
         _FRESH.reset(token)
 
 
+# Content of the files that have been looked at, while they are held.
+_HELD: ContextVar[dict[tuple[str, Path], FamilyFile] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def held_constants() -> Iterator[None]:
+    """Inside the block, a file is looked for once: many kernels of a step ask for the same."""
+    token = _HELD.set({})
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+
+
 def read_constants(family: str, folder: Path = FOLDER) -> FamilyFile:
     """Constants file of a family; a missing one is an InputError that says how to make it."""
     if family in _FRESH.get():
         return _FRESH.get()[family]
+    held = _HELD.get()
+    if held is None:
+        return _read(family, folder)
+    if (family, folder) not in held:
+        held[family, folder] = _read(family, folder)
+    return held[family, folder]
+
+
+def _read(family: str, folder: Path) -> FamilyFile:
     path = constants_path(family, folder)
     if not path.is_file():
         raise InputError(

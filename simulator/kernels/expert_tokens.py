@@ -178,14 +178,12 @@ def expected_experts(
     mean = tokens * chance
     reach = _DEVIATIONS * math.sqrt(mean * (1 - chance)) + _DEVIATIONS
     loads = np.arange(max(1, math.floor(mean - reach)), min(tokens, math.ceil(mean + reach)) + 1)
-    logs = [
-        math.lgamma(tokens + 1)
-        - math.lgamma(load + 1)
-        - math.lgamma(tokens - load + 1)
-        + load * math.log(chance)
-        + (tokens - load) * math.log1p(-chance)
-        for load in loads.tolist()
-    ]
+    chosen, missed = (
+        np.array([math.lgamma(n + 1) for n in counted.tolist()])
+        for counted in (loads, tokens - loads)
+    )
+    logs = math.lgamma(tokens + 1) - chosen - missed + loads * math.log(chance)
+    logs = logs + (tokens - loads) * math.log1p(-chance)
     values, place = np.unique(-(-loads // tile), return_inverse=True)
     counts = np.bincount(place, weights=np.exp(logs)) * experts / ranks
     return values.astype(float), counts

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.line import Line
+from tests.bench.steps import ENGINES
 
 SILICON = Path(__file__).parents[1] / "validation" / "silicon"
 PRO = ("--model", "v4-pro", "--chip", "b200", "--count", "8")
@@ -73,6 +74,10 @@ def step_lines() -> list[Line]:
             most=0.5,
         ),
         Line(what=f"{what}: new batch and context", value=found["new"] / MILLI, unit="ms", most=5),
+        *(
+            Line(what=f"  {kind}", value=found[kind] / MILLI, unit="ms", most=5)
+            for kind in ("mixed", *ENGINES)
+        ),
         Line(what=f"{what}: repeated", value=found["repeated"] / MILLI, unit="ms", most=0.1),
         Line(what="  first over repeated", value=found["first"] / found["repeated"], unit="x"),
     ]

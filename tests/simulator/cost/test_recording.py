@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from simulator.cost.recorded_shape import RecordedShape
+from simulator.cost.recorded_shape import RecordedShape, Shapes
 from simulator.cost.recording import Recording
 from workloads.step_shape import StepShape
 
@@ -61,7 +61,7 @@ def test_a_number_is_no_plain_value():
 def test_recorded_shapes_count_as_shapes_do():
     first, other = StepShape.uniform(4, 1, 1000), StepShape(((5, 77), (1, 40_000), (5, 77)))
     recording = Recording()
-    shape = RecordedShape(recording, (first, first))
+    shape = RecordedShape(recording, Shapes(first, first))
 
     def counts(step):
         return [
@@ -71,6 +71,6 @@ def test_recorded_shapes_count_as_shapes_do():
         ]  # fmt: skip
 
     found = counts(shape)
-    values = recording.replay((other, other))
+    values = recording.replay(Shapes(other, other))
     assert [values[number.place] for number in found] == counts(other)
     assert len({number.place for number in found}) == len(found)

@@ -1,0 +1,47 @@
+"""What a program asks of a calibrated family, as one row of columns that others may join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwmodels.chip import ChipSpec
+from simulator.cost.priced import Borrowable, Priced
+from simulator.kernels.parts import Parts, joined
+
+Columns = Mapping[str, np.ndarray]
+# Seconds by cause of calls in columns, one value a call, on a chip with these constants.
+Form = Callable[[Columns, ChipSpec, Mapping[str, float]], Parts]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyCall:
+    """One row of a form's columns. Rows of equal forms and constants may be worked out at once."""
+
+    form: Form
+    constants: Borrowable
+    row: Mapping[str, float | str]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for rows of the same table."""
+        return self.form, id(self.constants.stored.fit), *self.row
+
+
+def parts_of(calls: Sequence[FamilyCall], chip: ChipSpec) -> Parts:
+    """Seconds by cause of calls with equal keys, one value a call."""
+    first = calls[0]
+    columns = {name: np.array([call.row[name] for call in calls]) for name in first.row}
+    return first.form(columns, chip, first.constants.values)
+
+
+def priced_calls(calls: Sequence[FamilyCall] | None, chip: ChipSpec) -> Priced | None:
+    """A kernel that takes as long as its calls one after the other; None without calls."""
+    if not calls:
+        return None
+    found = [call.constants.priced(parts_of([call], chip)) for call in calls]
+    if len(found) == 1:
+        return found[0]
+    return Priced(joined(*(p.parts for p in found)), found[0].interval, found[0].family)
