@@ -123,7 +123,9 @@ class PrefixIndex:
 
     def prune(self, segment: Segment) -> None:
         """Drop a segment that no pool holds and nothing follows, and parents left in that state."""
-        while segment.parent is not None and not segment.children and not segment.holders:
+        while segment.parent is not None and not segment.children:
+            if segment.holders or segment.pins:
+                return
             parent = segment.parent
             del parent.children[segment.first]
             segment.parent = None

@@ -8,10 +8,11 @@ class Segment:
 
     `marks`: bits set at token positions within the segment (where windows are kept), or None. The
     position of a mark is the number of tokens before it, so that it belongs to the block that it
-    ends in. `holders`: how many pools hold the segment's blocks.
+    ends in. `holders`: how many pools hold the segment's
+    blocks. `pins`: how many are at work on it, so that it must not be dropped.
     """
 
-    __slots__ = ("children", "count", "first", "holders", "marks", "parent", "start")
+    __slots__ = ("children", "count", "first", "holders", "marks", "parent", "pins", "start")
 
     def __init__(self, parent: Segment | None, first: int, count: int, start: int) -> None:
         self.parent = parent
@@ -21,6 +22,7 @@ class Segment:
         self.children: dict[int, Segment] = {}
         self.marks: dict[int, int] | None = None
         self.holders = 0
+        self.pins = 0
 
     def __repr__(self) -> str:
         return f"Segment(blocks {self.start}..{self.end}, ids from {self.first})"

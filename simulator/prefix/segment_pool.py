@@ -15,7 +15,8 @@ Evicted = Callable[[Segment, Usage], None]
 class SegmentPool:
     """Blocks of one kind in one tier.
 
-    `capacity_blocks`: None is unlimited. `on_evict` is called with what is about to leave.
+    `capacity_blocks`: None is unlimited. `on_evict` is called with what left, once the call that
+    made it leave has stored all it could.
     A block is held once, however many prompts share it.
     """
 
@@ -37,6 +38,7 @@ class SegmentPool:
         self.evicted_blocks = 0
         self._on_evict = on_evict
         self._held: dict[Segment, Usage] = {}
+        self._leaving: list[tuple[Segment, Usage]] = []
         self._heap: list[tuple[float, int, int, Segment]] = []
         self._turn = 0
         self._pushed = 0
@@ -64,8 +66,9 @@ class SegmentPool:
             usage = self._held[oldest]
             if now_s - usage.used_s <= self.eviction.lifetime_s:
                 self._push(oldest, usage)
-                return
+                break
             self._remove(oldest)
+        self._announce()
 
     def store(self, path: Sequence[Segment], now_s: float = 0.0) -> int:
         """Touch what is held of a path and hold the rest, from the root on, as far as it fits.
@@ -75,8 +78,8 @@ class SegmentPool:
         """
         missing = self.touch(path, now_s)
         own = set(path)
-        for segment in own:
-            segment.holders += 1  # so that no part of the path is pruned meanwhile
+        for segment in path:
+            segment.pins += 1
         added, last = 0, None
         for segment in missing:
             free = self._make_room(segment.count, own)
@@ -88,12 +91,13 @@ class SegmentPool:
             added += last.count
             if last is not segment:
                 break
-        for segment in own:
-            segment.holders -= 1
+        for segment in path:
+            segment.pins -= 1
         # Each of the others has a follower that is held.
         if last is not None and not self._held[last].children:
             self._push(last, self._held[last])
         self.stored_blocks += added
+        self._announce()
         return added
 
     def touch(self, path: Sequence[Segment], now_s: float = 0.0) -> list[Segment]:
@@ -204,9 +208,19 @@ class SegmentPool:
 
     def _remove(self, segment: Segment) -> None:
         if self._on_evict is not None:
-            self._on_evict(segment, self._held[segment])
+            segment.pins += 1
+            self._leaving.append((segment, self._held[segment]))
         self.evicted_blocks += segment.count
         self._release(segment)
+
+    def _announce(self) -> None:
+        """Tell of what left; it is out of the index only afterwards."""
+        leaving, self._leaving = self._leaving, []
+        for segment, usage in leaving:
+            if self._on_evict is not None:
+                self._on_evict(segment, usage)
+            segment.pins -= 1
+            self.index.prune(segment)
 
     def _release(self, segment: Segment) -> None:
         del self._held[segment]

@@ -1,0 +1,248 @@
+"""Replay of a trace against a tiered prefix cache on a clock: hits, bytes and first tokens.
+
+Every request is served alone (no queue), but the cache sees all of them in order of time: a prompt
+is stored when its first token is out, its reply when the last one is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.prefix.hit import PrefixHit
+from simulator.prefix.known_prefix import run_lists
+from simulator.prefix.restore_time import RestorePlan, RestoreTimer, fastest
+from simulator.prefix.tiered_cache import TieredCache
+from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
+
+Ints = NDArray[np.int64]
+_ARRIVE, _FIRST_TOKEN, _DONE = 2, 0, 1  # at one instant, what is done is stored before others ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRules:
+    """`choose`: use a slower tier only where that is faster than computing.
+
+    `token_ns`: time of one reply token, for requests that follow a reply.
+    """
+
+    choose: bool = False
+    token_ns: int = 20_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierTotals:
+    """One tier over a run. `loaded_tokens`: compressed tokens of hits that came from it."""
+
+    name: str
+    capacity_bytes: int
+    peak_bytes: int
+    end_bytes: int
+    written_bytes: int
+    read_bytes: int
+    loaded_tokens: int
+    device_years: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTotals:
+    """Sums of a run, and per request [N]: first token with the cache and without, in ns.
+
+    `vetoed_tokens` by pool. `span_s`: from the first arrival to the last token.
+    """
+
+    policy: str
+    exact: bool
+    requests: int
+    input_tokens: int
+    loaded_tokens: int
+    recomputed_tokens: int
+    computed_tokens: int
+    vetoed_tokens: dict[str, int]
+    rounding_tokens: int
+    replays: int
+    declined: int
+    tiers: tuple[TierTotals, ...]
+    ttft_ns: Ints
+    uncached_ns: Ints
+    compute_ns: int
+    span_s: float
+
+
+class Replay:
+    """One run; `run` may be called once.
+
+    Assumes: requests do not wait for each other; writes take no time of a request.
+    Assumes: a reply is in the cache as it stands in the next prompt of its session, where that goes
+    on from this prompt; other replies cannot be told from the trace and are not stored.
+    """
+
+    def __init__(
+        self, trace: Trace, cache: TieredCache, timer: RestoreTimer, rules: ReplayRules
+    ) -> None:
+        self.trace = trace
+        self.cache = cache
+        self.timer = timer
+        self.rules = rules
+        self._runs = list(run_lists(trace))
+        self._children = _children(trace)
+        self._plans: list[RestorePlan | None] = [None] * len(trace)
+        self._ttft = np.zeros(len(trace), dtype=np.int64)
+        self._uncached = np.zeros(len(trace), dtype=np.int64)
+        self._events: list[tuple[int, int, int]] = []
+        self._declined = 0
+        self._sums = dict.fromkeys(("loaded", "recomputed", "computed", "rounding", "replays"), 0)
+        self._vetoed: dict[str, int] = {}
+        self._by_tier = {store.tier.name: 0 for store in cache.stores}
+
+    def run(self, advance: Callable[[int], None] | None = None) -> ReplayTotals:
+        """Serve all requests; `advance` is called with how many have been."""
+        first, last, served = None, 0, 0
+        for request, arrival in enumerate(self.trace.arrival_ns.tolist()):
+            if arrival != NO_TIME:
+                heapq.heappush(self._events, (arrival, _ARRIVE, request))
+        while self._events:
+            now_ns, kind, request = heapq.heappop(self._events)
+            first = now_ns if first is None else first
+            last = max(last, now_ns)
+            if kind == _ARRIVE:
+                self._arrive(request, now_ns)
+                served += 1
+                if advance is not None:
+                    advance(served)
+            elif kind == _FIRST_TOKEN:
+                self._store(request, now_ns, self._runs[request], None)
+            else:
+                self._finish(request, now_ns)
+        return self._totals((last - (first or 0)) / 1e9)
+
+    def _arrive(self, request: int, now_ns: int) -> None:
+        prompt = int(self.trace.input_tokens[request])
+        self.cache.expire(now_ns / 1e9)
+        found = self.cache.look_up(self._runs[request])
+        whole = self.timer.plan(self.cache.hit(found, prompt))
+        plan = whole
+        if self.rules.choose:
+            used = {load.tier for load in whole.hit.loads}
+            # Other plans leave out the slowest tier in use, and so on up.
+            depths = [d for d, s in enumerate(self.cache.stores) if s.tier.name in used]
+            plans = [self.timer.plan(self.cache.hit(found, prompt, depth)) for depth in depths]
+            plan = fastest([whole, *plans])
+            self._declined += plan.hit.loaded_tokens < whole.hit.loaded_tokens
+        self.cache.use(found, plan.hit, now_ns / 1e9)
+        self._count(plan.hit)
+        self._plans[request] = plan
+        self._ttft[request] = plan.ttft_ns
+        self._uncached[request] = self.timer.prefill_ns(prompt, 0)
+        first = now_ns + plan.ttft_ns
+        reply = max(0, int(self.trace.output_tokens[request]) - 1) * self.rules.token_ns
+        heapq.heappush(self._events, (first, _FIRST_TOKEN, request))
+        heapq.heappush(self._events, (first + reply, _DONE, request))
+
+    def _finish(self, request: int, now_ns: int) -> None:
+        children = self._children.get(request, ())
+        end = int(self.trace.input_tokens[request] + self.trace.output_tokens[request])
+        for child in children:
+            if self._goes_on(request, child):
+                blocks = end // self.trace.block_tokens
+                self._store(request, now_ns, _head(self._runs[child], blocks), end)
+                break
+        for child in children:
+            arrival = now_ns + int(self.trace.delay_ns[child])
+            if self.trace.arrival_ns[child] == NO_TIME:
+                heapq.heappush(self._events, (arrival, _ARRIVE, child))
+        self._plans[request] = None
+
+    def _store(
+        self, request: int, now_ns: int, runs: list[tuple[int, int]], end: int | None
+    ) -> None:
+        plan = self._plans[request]
+        assert plan is not None
+        prompt = int(self.trace.input_tokens[request])
+        self.cache.store(runs, prompt, prompt if end is None else end, plan.hit, now_ns / 1e9)
+
+    def _goes_on(self, request: int, child: int) -> bool:
+        """Whether a prompt holds this one's whole blocks and its reply."""
+        block = self.trace.block_tokens
+        inputs = self.trace.input_tokens
+        end = int(inputs[request] + self.trace.output_tokens[request])
+        whole = int(inputs[request]) // block
+        mine, theirs = self._runs[request], self._runs[child]
+        return int(inputs[child]) >= end and _head(mine, whole) == _head(theirs, whole)
+
+    def _count(self, hit: PrefixHit) -> None:
+        sums = self._sums
+        sums["loaded"] += hit.loaded_tokens
+        sums["recomputed"] += hit.recomputed_tokens
+        sums["computed"] += hit.computed_tokens
+        sums["rounding"] += hit.rounding_tokens
+        sums["replays"] += hit.replay is not None
+        for veto in hit.vetoes:
+            self._vetoed[veto.pool] = self._vetoed.get(veto.pool, 0) + veto.tokens
+        left = hit.loaded_tokens
+        for load in hit.loads:
+            if load.pool == "compressed":
+                used = min(left, load.tokens)
+                self._by_tier[load.tier] += used
+                left -= used
+
+    def _totals(self, span_s: float) -> ReplayTotals:
+        policy, sums = self.cache.rules.policy, self._sums
+        return ReplayTotals(
+            policy=policy.name,
+            exact=policy.exact,
+            requests=len(self.trace),
+            input_tokens=int(self.trace.input_tokens.sum()),
+            loaded_tokens=sums["loaded"],
+            recomputed_tokens=sums["recomputed"],
+            computed_tokens=sums["computed"],
+            vetoed_tokens=self._vetoed,
+            rounding_tokens=sums["rounding"],
+            replays=sums["replays"],
+            declined=self._declined,
+            tiers=tuple(
+                TierTotals(
+                    name=store.tier.name,
+                    capacity_bytes=store.tier.capacity_bytes,
+                    peak_bytes=store.peak_bytes,
+                    end_bytes=store.used_bytes,
+                    written_bytes=store.written_bytes,
+                    read_bytes=store.read_bytes,
+                    loaded_tokens=self._by_tier[store.tier.name],
+                    device_years=store.tier.device_years(store.written_bytes, max(span_s, 1e-9)),
+                )
+                for store in self.cache.stores
+            ),
+            ttft_ns=self._ttft,
+            uncached_ns=self._uncached,
+            compute_ns=int((self._uncached - self._ttft).sum()),
+            span_s=span_s,
+        )
+
+
+def _children(trace: Trace) -> dict[int, list[int]]:
+    """Requests that follow a request's reply, in order."""
+    found: dict[int, list[int]] = {}
+    for request, parent in enumerate(trace.parent.tolist()):
+        if parent != NO_REQUEST:
+            found.setdefault(parent, []).append(request)
+    return found
+
+
+def _head(runs: list[tuple[int, int]], blocks: int) -> list[tuple[int, int]]:
+    """Runs of the first blocks; neighbours that go on are joined, so that equal ids compare."""
+    out: list[tuple[int, int]] = []
+    for first, count in runs:
+        count = min(count, blocks)
+        if not count:
+            break
+        blocks -= count
+        if out and out[-1][0] + out[-1][1] == first:
+            out[-1] = (out[-1][0], out[-1][1] + count)
+        else:
+            out.append((first, count))
+    return out

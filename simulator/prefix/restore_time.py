@@ -1,0 +1,122 @@
+"""Time to the first token with a hit: what is loaded, what is computed, and which way is faster.
+
+Unloaded: one request at a time, nothing else on the links or the chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simulator.basis.whole import ceil_div
+from simulator.prefix.cached_bytes import CachedBytes
+from simulator.prefix.hit import PrefixHit
+from simulator.prefix.tier import Tier
+
+# Time in ns to compute new tokens of a prompt after past ones: (new, past).
+PrefillTime = Callable[[int, int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """One way to serve a prompt: `hit`, ns of its parts, and the first token after `ttft_ns`.
+
+    `load_ns` by tier, in the order of loading. `replay_ns` is part of `compute_ns`.
+    """
+
+    hit: PrefixHit
+    load_ns: tuple[tuple[str, int], ...]
+    compute_ns: int
+    replay_ns: int
+    ttft_ns: int
+
+    @property
+    def loading_ns(self) -> int:
+        """All loads."""
+        return sum(ns for _, ns in self.load_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreTimer:
+    """Prices hits on tiers.
+
+    `layer_by_layer`: loads of later layers overlap with the computing of earlier ones.
+
+    Assumes: loads from different tiers follow one another over the chip's one link to its host.
+    Assumes: layers load and compute in equal parts where they overlap.
+    """
+
+    tiers: Sequence[Tier]
+    sizes: CachedBytes
+    layers: int
+    prefill_ns: PrefillTime
+    layer_by_layer: bool = True
+    rows_with_pages: bool = False
+
+    def plan(self, hit: PrefixHit) -> RestorePlan:
+        """Times of a hit."""
+        loads = tuple((tier.name, self._load_ns(tier, hit)) for tier in self.tiers)
+        loading = sum(ns for _, ns in loads)
+        replay = self._replay_ns(hit)
+        # What is computed anew begins where all pages are in place.
+        past = hit.loaded_tokens
+        if hit.replay is not None:
+            past += hit.replay.tokens
+        compute = replay + self.prefill_ns(hit.prompt_tokens - past, past)
+        if self.layer_by_layer:
+            first_load, first_compute = loading / self.layers, compute / self.layers
+            ttft = round(max(loading + first_compute, first_load + compute))
+        else:
+            ttft = loading + compute
+        return RestorePlan(
+            hit=hit,
+            load_ns=tuple((name, ns) for name, ns in loads if ns),
+            compute_ns=compute,
+            replay_ns=replay,
+            ttft_ns=ttft,
+        )
+
+    def _load_ns(self, tier: Tier, hit: PrefixHit) -> int:
+        nbytes = objects = 0
+        for load in hit.loads:
+            if load.tier != tier.name:
+                continue
+            if load.pool == "compressed":
+                nbytes += self.sizes.pages_bytes(load.tokens)
+                pages = ceil_div(load.tokens, self.sizes.page_tokens)
+                objects += pages * self.sizes.page_objects
+            elif load.pool == "window":
+                nbytes += self.sizes.window_bytes
+                objects += 1 if self.rows_with_pages else self.sizes.checkpoint_objects
+            else:
+                nbytes += self.sizes.overlap_bytes
+        return tier.read_ns(nbytes, objects)
+
+    def _replay_ns(self, hit: PrefixHit) -> int:
+        """Replayed tokens at the price of a prefill, by the share of layers that they run in."""
+        work = hit.replay
+        if work is None or not work.tokens:
+            return 0
+        share = work.token_layers / (work.tokens * self.layers)
+        return round(share * self.prefill_ns(work.tokens, hit.loaded_tokens))
+
+
+def fastest(plans: Sequence[RestorePlan]) -> RestorePlan:
+    """The plan with the earliest first token; of equal ones the one that loads least."""
+    return min(plans, key=lambda plan: (plan.ttft_ns, plan.loading_ns))
+
+
+def crossover_tokens(
+    timer: RestoreTimer, hit_of: Callable[[int], PrefixHit], longest: int, step: int
+) -> int | None:
+    """Shortest prefix, in multiples of `step`, from which on restoring wins up to `longest`.
+
+    `hit_of(prefix)`: the hit of a prompt of that prefix and one token more. None: it never wins.
+    """
+    found = None
+    for prefix in range(step, longest + 1, step):
+        if timer.plan(hit_of(prefix)).ttft_ns < timer.prefill_ns(prefix + 1, 0):
+            found = prefix if found is None else found
+        else:
+            found = None
+    return found

@@ -1,0 +1,313 @@
+"""A prefix cache over tiers: pages and windows move between them as the policies say.
+
+Pages and windows have pools of their own in every tier. With a policy that keeps window rows of
+every token, rows live and leave with the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import lcm
+
+from simulator.basis.errors import InputError
+from simulator.prefix.cached_bytes import CachedBytes
+from simulator.prefix.eviction import Usage, parse_eviction
+from simulator.prefix.granularity import known_tokens, whole_granules
+from simulator.prefix.hit import Extent, HitRule, PrefixHit, Residency
+from simulator.prefix.prefix_index import Match, PrefixIndex, Runs
+from simulator.prefix.segment import Segment
+from simulator.prefix.segment_pool import SegmentPool
+from simulator.prefix.tier import Tier
+from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_parts import Periodic, StoredSpan
+from simulator.prefix.window_policy import WindowPolicy
+from simulator.prefix.window_pool import Checkpoint, WindowPool
+from simulator.prefix.write_policy import WritePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRules:
+    """All that decides what is kept, where and for how long."""
+
+    policy: WindowPolicy
+    geometry: WindowGeometry
+    sizes: CachedBytes
+    write: WritePolicy
+    page_eviction: str = "lru"
+    window_eviction: str = "lru"
+
+    @property
+    def granule_tokens(self) -> int:
+        """Hits are multiples of it: of the engine's page and of the policy's granule."""
+        return lcm(self.sizes.page_tokens, self.policy.granule_tokens or 1)
+
+    def check(self) -> None:
+        """Periods must be whole granules: a window elsewhere has no whole page before it."""
+        granule = self.granule_tokens
+        for part in self.policy.parts:
+            if isinstance(part, Periodic) and part.period % granule:
+                near = max(1, round(part.period / granule)) * granule
+                raise InputError(
+                    f"window policy {self.policy.name!r}: a period of {part.period:,} tokens is no "
+                    f"multiple of the {granule:,} of a hit; nearest is {near:,}"
+                )
+
+
+@dataclass(slots=True)
+class TierStore:
+    """A tier with its two pools, and the bytes that went in and out."""
+
+    tier: Tier
+    pages: SegmentPool
+    windows: WindowPool
+    block_bytes: int
+    checkpoint_bytes: int
+    written_bytes: int = 0
+    read_bytes: int = 0
+    peak_bytes: int = field(default=0)
+
+    @property
+    def used_bytes(self) -> int:
+        """What is stored now."""
+        return self.pages.used_blocks * self.block_bytes + self.windows.used * self.checkpoint_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWithPages:
+    """Window rows of every token, in the tiers that the pages are in."""
+
+    extents: Sequence[Extent]
+    granule: int
+
+    def last(self, limit: int) -> tuple[int, str] | None:
+        """Any whole granule of the pages."""
+        end = max((extent.end for extent in self.extents), default=0)
+        at = whole_granules(min(limit, end), self.granule)
+        return (at, next(e.tier for e in self.extents if e.end >= at)) if at else None
+
+
+@dataclass(frozen=True, slots=True)
+class TierCheckpoints:
+    """Checkpoints along a path in some tiers, fastest first."""
+
+    stores: Sequence[TierStore]
+    path: Sequence[Segment]
+
+    def last(self, limit: int) -> tuple[int, str] | None:
+        """Largest in any tier; of equal ones that of the fastest."""
+        found = [(store.windows.last(self.path, limit), store.tier.name) for store in self.stores]
+        best = max(found, key=lambda one: one[0], default=(0, ""))
+        return best if best[0] else None
+
+
+class TieredCache:
+    """Finds hits and stores prompts; time is the caller's (`now_s`), sizes and places are kept."""
+
+    def __init__(self, tiers: Sequence[Tier], rules: CacheRules, block_tokens: int) -> None:
+        rules.check()
+        self.rules = rules
+        self.block_tokens = block_tokens
+        self.index = PrefixIndex(block_tokens)
+        self.rule = HitRule(
+            policy=rules.policy, geometry=rules.geometry, granule_tokens=rules.granule_tokens
+        )
+        self.stores = [self._open(place, tier) for place, tier in enumerate(tiers)]
+
+    def look_up(self, runs: Runs) -> Match:
+        """Where a prompt is in the index."""
+        return self.index.match(runs)
+
+    def expire(self, now_s: float) -> None:
+        """Let go in every tier what has outlived its policy."""
+        for store in self.stores:
+            store.pages.expire(now_s)
+            store.windows.expire(now_s)
+
+    def hit(self, found: Match, prompt_tokens: int, tiers: int | None = None) -> PrefixHit:
+        """The hit of a prompt, from the fastest `tiers` tiers (default: all)."""
+        stores = self.stores[:tiers]
+        extents = self._extents(found, prompt_tokens, stores)
+        if self.rules.policy.everywhere:
+            windows: RowsWithPages | TierCheckpoints = RowsWithPages(
+                extents, self.rules.granule_tokens
+            )
+        else:
+            windows = TierCheckpoints(stores, found.path)
+        return self.rule.find(
+            prompt_tokens,
+            Residency(
+                known_tokens=known_tokens(found.blocks, self.block_tokens, prompt_tokens),
+                compressed=extents,
+                windows=windows,
+                overlaps=windows if self.rules.sizes.overlap_bytes else None,
+            ),
+        )
+
+    def use(self, found: Match, hit: PrefixHit, now_s: float) -> None:
+        """Account for what a hit loads and uses."""
+        for load in hit.loads:
+            store = next(s for s in self.stores if s.tier.name == load.tier)
+            store.read_bytes += self.load_bytes(load.pool, load.tokens)
+        pages = [one for one in found.path if one.start * self.block_tokens < hit.loaded_tokens]
+        for upper, store in enumerate(self.stores):
+            store.pages.touch(pages, now_s)
+            if hit.restored_at and not self.rules.policy.everywhere:
+                segment = self.index.holder_of(found.path, hit.restored_at)
+                usage = store.windows.touch(segment, hit.restored_at, now_s)
+                if usage is not None:
+                    self._write_window(upper, segment, hit.restored_at, usage.uses, now_s)
+        if hit.restored_at and not self.rules.policy.everywhere:
+            self._promote(found, hit.restored_at, now_s)
+
+    def store(
+        self, runs: Runs, prompt_tokens: int, end_tokens: int, hit: PrefixHit, now_s: float
+    ) -> None:
+        """Keep a prompt (and its reply up to `end_tokens`, as far as `runs` tell it)."""
+        path = self.index.insert(runs)
+        if not path:
+            return
+        for segment in path:
+            segment.pins += 1
+        self._store_pages(path, runs, now_s)
+        if not self.rules.policy.everywhere:
+            whole = self.index.match(runs).path
+            for token in self._kept(path, prompt_tokens, end_tokens, hit):
+                self._store_window(self.index.holder_of(whole, token), token, now_s)
+        for segment in path:
+            segment.pins -= 1
+        for segment in reversed(path):
+            self.index.prune(segment)
+        for store in self.stores:
+            store.peak_bytes = max(store.peak_bytes, store.used_bytes)
+
+    def load_bytes(self, pool: str, tokens: int) -> int:
+        """Bytes to load: pages by tokens, a window or its overlap rows whole."""
+        sizes = self.rules.sizes
+        if pool == "compressed":
+            return sizes.pages_bytes(tokens)
+        return sizes.window_bytes if pool == "window" else sizes.overlap_bytes
+
+    def _open(self, place: int, tier: Tier) -> TierStore:
+        sizes, rules = self.rules.sizes, self.rules
+        per_token = sizes.page_bytes / sizes.page_tokens
+        keeps = bool(rules.policy.marks) or any(isinstance(p, Periodic) for p in rules.policy.parts)
+        if rules.policy.everywhere:
+            per_token, keeps = per_token + sizes.row_bytes, False
+        block_bytes = -(-round(per_token * 1e6) * self.block_tokens // 10**6)
+        for_windows = int(tier.capacity_bytes * tier.window_share) if keeps else 0
+        pages = SegmentPool(
+            self.index,
+            (tier.capacity_bytes - for_windows) // block_bytes,
+            parse_eviction(rules.page_eviction),
+            block_bytes=block_bytes,
+            on_evict=partial(self._page_left, place),
+        )
+        windows = WindowPool(
+            self.index,
+            for_windows // sizes.checkpoint_bytes,
+            parse_eviction(rules.window_eviction),
+            checkpoint_bytes=sizes.checkpoint_bytes,
+            on_evict=partial(self._window_left, place),
+        )
+        return TierStore(tier, pages, windows, block_bytes, sizes.checkpoint_bytes)
+
+    def _extents(
+        self, found: Match, prompt_tokens: int, stores: Sequence[TierStore]
+    ) -> list[Extent]:
+        extents: list[Extent] = []
+        for segment in found.path:
+            tier = next((s.tier.name for s in stores if segment in s.pages), None)
+            if tier is None:
+                break
+            blocks = min(segment.end, found.blocks)
+            end = known_tokens(blocks, self.block_tokens, prompt_tokens)
+            if extents and extents[-1].tier == tier:
+                extents.pop()
+            extents.append(Extent(end, tier))
+        return extents
+
+    def _kept(self, path: list[Segment], prompt: int, end: int, hit: PrefixHit) -> list[int]:
+        """Where windows are left: what was computed exactly, in whole trace blocks."""
+        known = hit.loaded_tokens + hit.recomputed_tokens
+        resumed = hit.loaded_tokens
+        if hit.replay is not None:
+            # Rows of a replay are exact from its boundary on, where a window may be kept again.
+            resumed = known - hit.rounding_tokens - 1
+        block = self.block_tokens
+        covered = path[-1].end * block
+        span = StoredSpan(
+            resumed=resumed,
+            known=whole_granules(known, block),
+            prompt=whole_granules(min(prompt, covered), block),
+            end=whole_granules(min(end, covered), block),
+        )
+        return self.rules.policy.kept(span, self.rules.granule_tokens)
+
+    def _store_pages(self, path: Sequence[Segment], runs: Runs, now_s: float) -> None:
+        top = self.stores[0]
+        self._count_pages(top, top.pages.store(path, now_s))
+        for lower in self.stores[1:]:
+            path = self.index.match(runs).path  # making room may have split segments of it
+            uses = [top.pages.usage(s).uses if s in top.pages else 0 for s in path]
+            chosen = [
+                segment
+                for segment, used in zip(path, uses, strict=True)
+                if self.rules.write.on_hit(used, lower_copy=False) or segment in lower.pages
+            ]
+            if self.rules.write.exclusive:
+                for segment in path:
+                    if segment in lower.pages and segment in top.pages:
+                        lower.pages.drop(segment)
+            elif chosen:
+                self._count_pages(lower, lower.pages.store(chosen, now_s))
+
+    def _store_window(self, segment: Segment, token: int, now_s: float) -> None:
+        if self._count_window(self.stores[0], segment, token, now_s):
+            self._write_window(0, segment, token, 0, now_s)
+
+    def _write_window(
+        self, upper: int, segment: Segment, token: int, uses: int, now_s: float
+    ) -> None:
+        """Copy a window to the next tier if it is time."""
+        if upper + 1 == len(self.stores):
+            return
+        lower = self.stores[upper + 1]
+        copy = lower.windows.holds(segment, token)
+        if self.rules.write.on_hit(uses, lower_copy=copy):
+            self._count_window(lower, segment, token, now_s)
+            self._write_window(upper + 1, segment, token, uses, now_s)
+
+    def _promote(self, found: Match, token: int, now_s: float) -> None:
+        """A window that was loaded is in the fastest tier from now on."""
+        segment = self.index.holder_of(found.path, token)
+        top = self.stores[0]
+        if not top.windows.holds(segment, token):
+            segment.pins += 1
+            if self.rules.write.exclusive:
+                for lower in self.stores[1:]:
+                    lower.windows.drop(segment, token)
+            self._count_window(top, segment, token, now_s)
+            segment.pins -= 1
+
+    def _page_left(self, place: int, segment: Segment, usage: Usage) -> None:
+        if place + 1 < len(self.stores):
+            lower = self.stores[place + 1]
+            if self.rules.write.on_evict(lower_copy=segment in lower.pages):
+                self._count_pages(lower, lower.pages.store([segment], usage.used_s))
+
+    def _window_left(self, place: int, found: Checkpoint) -> None:
+        if place + 1 < len(self.stores):
+            lower = self.stores[place + 1]
+            copy = lower.windows.holds(found.segment, found.token)
+            if self.rules.write.on_evict(lower_copy=copy):
+                self._count_window(lower, found.segment, found.token, found.usage.used_s)
+
+    def _count_pages(self, store: TierStore, blocks: int) -> None:
+        store.written_bytes += blocks * store.block_bytes
+
+    def _count_window(self, store: TierStore, segment: Segment, token: int, now_s: float) -> bool:
+        new = store.windows.store(segment, token, now_s)
+        store.written_bytes += new * store.checkpoint_bytes
+        return new

@@ -1,0 +1,185 @@
+"""A pool of window checkpoints: objects of one size at token positions of prompts.
+
+Independent of the compressed pages: a window may outlive the pages before it and the other way
+round, and either alone is no hit.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+from simulator.prefix.eviction import EvictionPolicy, ObjectFacts, Usage
+from simulator.prefix.prefix_index import PrefixIndex
+from simulator.prefix.segment import Segment
+
+
+class Checkpoint:
+    """A window that ends at token `token` of the prompts through `segment`."""
+
+    __slots__ = ("segment", "token", "usage")
+
+    def __init__(self, segment: Segment, token: int, usage: Usage) -> None:
+        self.segment = segment
+        self.token = token
+        self.usage = usage
+
+
+class WindowPool:
+    """Checkpoints in one tier; `capacity` in checkpoints, None is unlimited."""
+
+    def __init__(
+        self,
+        index: PrefixIndex,
+        capacity: int | None,
+        eviction: EvictionPolicy,
+        *,
+        checkpoint_bytes: int = 1,
+        period_tokens: int = 1,
+        on_evict: Callable[[Checkpoint], None] | None = None,
+    ) -> None:
+        self.index = index
+        self.capacity = capacity
+        self.eviction = eviction
+        self.stored = 0
+        self.evicted = 0
+        self._bytes = checkpoint_bytes
+        self._period = period_tokens
+        self._on_evict = on_evict
+        self._at: dict[Segment, dict[int, Checkpoint]] = {}
+        self._heap: list[tuple[float, int, int, Checkpoint]] = []
+        self._turn = 0
+        self._count = 0
+        index.listen(self)
+
+    @property
+    def used(self) -> int:
+        """Checkpoints held."""
+        return self._count
+
+    def holds(self, segment: Segment, token: int) -> bool:
+        """Whether a checkpoint is held."""
+        return token in self._at.get(segment, ())
+
+    def last(self, path: Sequence[Segment], limit: int) -> int:
+        """Largest checkpoint of a path up to `limit`, or 0."""
+        for segment in reversed(path):
+            below = [token for token in self._at.get(segment, ()) if token <= limit]
+            if below:
+                return max(below)
+        return 0
+
+    def touch(self, segment: Segment, token: int, now_s: float = 0.0) -> Usage | None:
+        """Use a checkpoint; None if it is not held."""
+        found = self._at.get(segment, {}).get(token)
+        if found is None:
+            return None
+        self._turn += 1
+        found.usage.turn = self._turn
+        found.usage.used_s = now_s
+        found.usage.uses += 1
+        self._push(found)
+        return found.usage
+
+    def store(self, segment: Segment, token: int, now_s: float = 0.0) -> bool:
+        """Hold a checkpoint; one that is held already counts as used. Returns whether it is new."""
+        if self.touch(segment, token, now_s) is not None or self.capacity == 0:
+            return False
+        segment.pins += 1
+        while self.capacity is not None and self._count >= self.capacity:
+            self._evict()
+        segment.pins -= 1
+        self._turn += 1
+        found = Checkpoint(segment, token, Usage(self._turn, self._turn, now_s))
+        self._at.setdefault(segment, {})[token] = found
+        segment.holders += 1
+        self._count += 1
+        self.stored += 1
+        self._push(found)
+        return True
+
+    def drop(self, segment: Segment, token: int) -> None:
+        """Let a checkpoint go without a word."""
+        found = self._at.get(segment, {}).get(token)
+        if found is not None:
+            self._release(found)
+
+    def expire(self, now_s: float) -> None:
+        """Let go what has been unused for longer than the policy's lifetime."""
+        if self.eviction.lifetime_s is None:
+            return
+        while (oldest := self._lowest()) is not None:
+            if now_s - oldest.usage.used_s <= self.eviction.lifetime_s:
+                self._push(oldest)
+                return
+            self._remove(oldest)
+
+    def on_split(self, head: Segment, tail: Segment) -> None:
+        """Checkpoints go with the blocks that they end in."""
+        found = self._at.pop(tail, None)
+        if not found:
+            return
+        border = head.end * self.index.block_tokens
+        # The head was made with as many holders as the tail.
+        shared = len(found)
+        for segment, own in (
+            (head, {token: one for token, one in found.items() if token <= border}),
+            (tail, {token: one for token, one in found.items() if token > border}),
+        ):
+            segment.holders += len(own) - shared
+            for one in own.values():
+                one.segment = segment
+            if own:
+                self._at[segment] = own
+
+    def _evict(self) -> None:
+        lowest = self._lowest()
+        if lowest is None:
+            raise RuntimeError("a full window pool has nothing to evict")
+        self._remove(lowest)
+
+    def _lowest(self) -> Checkpoint | None:
+        while self._heap:
+            rank, turn, _, found = heapq.heappop(self._heap)
+            if self._is_held(found) and turn == found.usage.turn and rank == self._rank(found):
+                return found
+        return None
+
+    def _is_held(self, found: Checkpoint) -> bool:
+        return self._at.get(found.segment, {}).get(found.token) is found
+
+    def _rank(self, found: Checkpoint) -> float:
+        """What a lost window costs is the tokens back to the checkpoint before it."""
+        facts = ObjectFacts(
+            end_token=found.token, tokens=min(found.token, self._period), nbytes=self._bytes
+        )
+        return self.eviction.rank(found.usage, facts)
+
+    def _push(self, found: Checkpoint) -> None:
+        self._turn += 1
+        entry = (self._rank(found), found.usage.turn, self._turn, found)
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > 2 * self._count + 64:
+            live = {}
+            for item in self._heap:
+                one = item[3]
+                if self._is_held(one) and item[1] == one.usage.turn and item[0] == self._rank(one):
+                    live[id(one)] = item
+            self._heap = list(live.values())
+            heapq.heapify(self._heap)
+
+    def _remove(self, found: Checkpoint) -> None:
+        if self._on_evict is not None:
+            self._on_evict(found)
+        self.evicted += 1
+        if self._is_held(found):
+            self._release(found)
+
+    def _release(self, found: Checkpoint) -> None:
+        own = self._at[found.segment]
+        del own[found.token]
+        if not own:
+            del self._at[found.segment]
+        found.segment.holders -= 1
+        self._count -= 1
+        self.index.prune(found.segment)

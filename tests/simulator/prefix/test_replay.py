@@ -1,0 +1,219 @@
+"""The tiered replay: laws of any policy, against the reference counting, and by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.basis.errors import InputError
+from simulator.basis.sourced import Sourced
+from simulator.prefix.cached_bytes import CachedBytes
+from simulator.prefix.hit import Extent, HitRule, LiveRows, Residency
+from simulator.prefix.known_prefix import known_prefixes, mark_layer
+from simulator.prefix.reference import policy_hits
+from simulator.prefix.replay import Replay, ReplayRules
+from simulator.prefix.restore_time import RestoreTimer, crossover_tokens
+from simulator.prefix.tier import load_tiers
+from simulator.prefix.tiered_cache import CacheRules, TieredCache
+from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_policy import parse_window_policy
+from simulator.prefix.write_policy import WRITE_POLICIES, find_write_policy
+from tests.simulator.prefix.made_traces import prompts, trace_of
+
+GEOMETRY = WindowGeometry(16, 5)
+SIZES = CachedBytes(
+    page_tokens=32, page_bytes=320, page_objects=3, window_bytes=200, overlap_bytes=40,
+    checkpoint_objects=3, row_bytes=15,
+)  # fmt: skip
+POLICIES = ["full", "boundary", "periodic:64", "zero", "boundary+junction", "bounded:16"]
+LARGE = 10**9
+
+
+def tiers_of(*capacities):
+    tiers = load_tiers("node")[: len(capacities)]
+    return [
+        tier.model_copy(
+            update={"capacity": Sourced(value=size, unit="B", kind="guessed", note="test")}
+        )
+        for tier, size in zip(tiers, capacities, strict=True)
+    ]
+
+
+def prefill_ns(new, past):
+    return 1_000 * new + new * (2 * past + new) // 100
+
+
+def replay(trace, name, capacities, write="through", choose=False, **options):
+    tiers = tiers_of(*capacities)
+    policy = parse_window_policy(name)
+    rules = CacheRules(
+        policy=policy, geometry=GEOMETRY, sizes=SIZES, write=find_write_policy(write), **options
+    )
+    cache = TieredCache(tiers, rules, trace.block_tokens)
+    timer = RestoreTimer(
+        tiers=tiers, sizes=SIZES, layers=5, prefill_ns=prefill_ns, rows_with_pages=policy.everywhere
+    )
+    run = Replay(trace, cache, timer, ReplayRules(choose=choose, token_ns=1_000))
+    return run.run(), cache
+
+
+def far_apart(asked, block=32):
+    """Requests so far apart that each one is done before the next."""
+    return trace_of(asked, block_tokens=block, arrival_s=np.arange(len(asked)) * 1_000.0)
+
+
+@settings(max_examples=60)
+@given(
+    prompts(max_requests=15), st.sampled_from(POLICIES), st.sampled_from(sorted(WRITE_POLICIES)),
+    st.lists(st.integers(1_000, 12_000), min_size=1, max_size=3), st.booleans(),
+    st.sampled_from(["lru", "fifo", "cost", "ttl:2500"]),
+)  # fmt: skip
+def test_laws(asked, name, write, capacities, choose, eviction):
+    """Tokens add up, no tier is over capacity, same run same result, index holds no garbage."""
+    trace = far_apart(asked)
+    options = {"page_eviction": eviction, "window_eviction": eviction}
+    totals, cache = replay(trace, name, capacities, write, choose, **options)
+    parts = totals.loaded_tokens + totals.recomputed_tokens + totals.computed_tokens
+    assert parts == totals.input_tokens
+    assert totals.computed_tokens >= totals.requests
+    for tier in totals.tiers:
+        assert 0 <= tier.end_bytes <= tier.peak_bytes <= tier.capacity_bytes
+    assert sum(tier.loaded_tokens for tier in totals.tiers) == totals.loaded_tokens
+    for segment in cache.index:
+        assert segment.pins == 0
+        assert segment.children or segment.holders
+        held = sum(segment in store.pages for store in cache.stores)
+        assert segment.holders >= held
+    again, _ = replay(trace, name, capacities, write, choose, **options)
+    assert again.ttft_ns.tolist() == totals.ttft_ns.tolist()
+    assert (again.tiers, again.vetoed_tokens) == (totals.tiers, totals.vetoed_tokens)
+
+
+@given(prompts(max_requests=15), st.sampled_from(["full", "boundary", "periodic:64", "zero"]))
+def test_with_room_for_all_it_is_the_reference_served(asked, name):
+    trace = far_apart(asked)
+    policy = parse_window_policy(name)
+    layers = [layer for layer in (mark_layer(policy),) if layer]
+    known = known_prefixes(trace, layers)
+    # At least the last token is computed, and hits are whole granules of 32: one page less where
+    # all of a prompt is known.
+    inputs = trace.input_tokens
+    served = replace(known, tokens=np.minimum(known.tokens, (inputs - 1) // 32 * 32))
+    hits, _ = policy_hits(trace, served, policy, GEOMETRY)
+    totals, _ = replay(trace, name, [LARGE])
+    if name == "boundary":
+        # A mark at the very end of a prompt is out of reach of the same prompt.
+        assert totals.loaded_tokens <= hits.sum()
+    else:
+        assert totals.loaded_tokens == hits.sum()
+
+
+@settings(max_examples=60)
+@given(prompts(max_requests=15), st.lists(st.integers(500, 8_000), min_size=2, max_size=3))
+def test_removing_a_tier_never_raises_hits_under_lru(asked, capacities):
+    """Pages only, written through, least recently used: a larger whole holds more."""
+    trace = far_apart(asked)
+    sizes = sorted(capacities)
+    more, _ = replay(trace, "full", sizes)
+    fewer, _ = replay(trace, "full", sizes[:-1])
+    assert fewer.loaded_tokens <= more.loaded_tokens
+
+
+@given(prompts(max_requests=12), st.sampled_from(POLICIES))
+def test_choosing_is_never_slower(asked, name):
+    trace = far_apart(asked)
+    always, _ = replay(trace, name, [400, LARGE])
+    chosen, _ = replay(trace, name, [400, LARGE], choose=True)
+    assert chosen.ttft_ns[0] == always.ttft_ns[0]
+    assert (chosen.ttft_ns <= np.maximum(always.ttft_ns, chosen.uncached_ns)).all()
+
+
+def test_a_reply_is_found_in_the_next_turn():
+    trace = trace_of([[1, 2], [1, 2, 3, 4]], block_tokens=32, lengths=[64, 128])
+    follows = replace(
+        trace,
+        arrival_ns=np.array([0, -1]),
+        delay_ns=np.array([0, 5_000]),
+        output_tokens=np.array([33, 1]),
+        parent=np.array([-1, 0]),
+    )
+    totals, _ = replay(follows, "boundary", [LARGE])
+    assert totals.loaded_tokens == 96
+    first = prefill_ns(64, 0)
+    second = prefill_ns(32, 96)
+    assert totals.ttft_ns.tolist() == [first, second]
+    assert totals.span_s == pytest.approx((first + 32 * 1_000 + 5_000 + second) / 1e9)
+
+
+def test_write_policies_write_as_they_say():
+    """One prompt, then one that pushes it out, then the first again."""
+    trace = far_apart([[1, 2, 3], [10, 11, 12], [1, 2, 3]])
+    block = 320 + 32 * 15
+    expected = {"through": 6, "selective": 0, "back": 6, "on-eviction": 6}
+    for write, blocks in expected.items():
+        totals, _ = replay(trace, "full", [3 * block, LARGE], write)
+        assert totals.tiers[1].written_bytes == blocks * block
+    totals, _ = replay(trace, "full", [3 * block, LARGE], "on-eviction")
+    assert totals.tiers[1].loaded_tokens == 64
+    # The copy below went when its pages came back.
+    assert totals.tiers[1].end_bytes == 3 * block
+
+
+def test_a_slow_tier_loses_and_is_declined():
+    """Two pages from a drive with 100 us of latency, against 64 tokens computed in 64 us."""
+    trace = far_apart([[1, 2, 3], [10, 11, 12], [1, 2, 3]])
+    block = 320 + 32 * 15
+    room = [3 * block, 3 * block, LARGE]
+    always, _ = replay(trace, "full", room)
+    chosen, _ = replay(trace, "full", room, choose=True)
+    assert (always.tiers[2].loaded_tokens, chosen.tiers[2].loaded_tokens) == (64, 0)
+    assert always.ttft_ns[2] > always.uncached_ns[2] == prefill_ns(96, 0) == chosen.ttft_ns[2]
+    assert (always.declined, chosen.declined) == (0, 1)
+    # 2 pages of 3 objects, a window: one round of latency; the first layer computes after it.
+    loaded_ns = 100_000 + (2 * 320 + 200 + 40) / 14
+    assert always.ttft_ns[2] == round(loaded_ns + prefill_ns(32, 64) / 5)
+
+
+def hit_of(prefix):
+    rule = HitRule(policy=parse_window_policy("full"), geometry=GEOMETRY, granule_tokens=32)
+    pages = [Extent(prefix, "nvme")]
+    rows = LiveRows([(0, prefix, "nvme")], 16, 32)
+    return rule.find(prefix + 1, Residency(known_tokens=prefix, compressed=pages, windows=rows))
+
+
+def test_crossover():
+    """Computing 1 us a token against a round of 100 us for every ten pages and more."""
+    timer = RestoreTimer(
+        tiers=tiers_of(LARGE, LARGE, LARGE), sizes=SIZES, layers=5, prefill_ns=prefill_ns
+    )
+    shortest = crossover_tokens(timer, hit_of, longest=3_200, step=32)
+    assert shortest is not None
+    for prefix in (shortest, shortest + 32):
+        assert timer.plan(hit_of(prefix)).ttft_ns < prefill_ns(prefix + 1, 0)
+    before = timer.plan(hit_of(shortest - 32))
+    assert before.ttft_ns >= prefill_ns(shortest - 31, 0)
+    slow = replace(timer, prefill_ns=lambda new, past: new)
+    assert crossover_tokens(slow, hit_of, longest=3_200, step=32) is None
+
+
+def test_loads_overlap_layer_by_layer():
+    """Five equal layers: nothing starts before its load, the longer of the two decides."""
+    timer = RestoreTimer(
+        tiers=tiers_of(LARGE, LARGE, LARGE), sizes=SIZES, layers=5, prefill_ns=prefill_ns
+    )
+    plan = timer.plan(hit_of(320))
+    load, compute = plan.loading_ns / 5, plan.compute_ns / 5
+    ready, done = 0.0, 0.0
+    for _ in range(5):
+        ready += load
+        done = max(ready, done) + compute
+    assert plan.ttft_ns == round(done)
+    apart = replace(timer, layer_by_layer=False).plan(hit_of(320))
+    assert apart.ttft_ns == plan.loading_ns + plan.compute_ns > plan.ttft_ns
+
+
+def test_a_period_off_the_granule_is_refused():
+    with pytest.raises(InputError, match="no multiple of the 32 of a hit; nearest is 96"):
+        replay(far_apart([[1]]), "periodic:100", [LARGE])
