@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from simulator.basis.errors import DoesNotFitError, UnsupportedError
 from simulator.basis.whole import ceil_div
@@ -16,6 +17,7 @@ from simulator.serve.scenario import Parallel, Scenario
 from simulator.serve.scheduler_rule import SchedulerRule
 from simulator.serve.step_clock import StepClock
 from workloads.deepseek_v4.precision import KV_DTYPES
+from workloads.parallel import ParallelLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,25 +113,51 @@ def _clock(scenario: Scenario, parallel: Parallel, question: CapacityQuestion) -
             f"steps with cache rows in {question.kv} are not timed, only their capacity is known; "
             f"nearest: {', '.join(KV_DTYPES)}"
         )
+    new = 1 + (scenario.speculation.draft_tokens if scenario.speculation else 0)
+    key = (
+        scenario.model,
+        scenario.chip,
+        scenario.fidelity,
+        scenario.engine,
+        question.parallel,
+        question.index,
+        question.expert,
+        question.kv,
+        new,
+    )
+    return _clock_of(*key)
+
+
+@lru_cache(maxsize=64)
+def _clock_of(
+    model: str,
+    chip: str,
+    fidelity: str,
+    engine: str,
+    parallel: ParallelLayout,
+    index: str,
+    expert: str,
+    kv: str,
+    new: int,
+) -> StepClock:
+    """The clock of a deployment; those that differ in the rest share it and what it has costed."""
     asked = ask(
-        model=scenario.model,
-        chip=scenario.chip,
-        count=parallel.tp * parallel.dp,
-        tp=parallel.tp,
-        dp=parallel.dp,
-        ep=question.parallel.expert,
-        batch=parallel.dp,
+        model=model,
+        chip=chip,
+        count=parallel.ranks,
+        tp=parallel.tensor,
+        dp=parallel.data,
+        ep=parallel.expert,
+        batch=parallel.data,
         context=1024,
-        fidelity=scenario.fidelity,
-        engine=scenario.engine,
-        index_dtype=question.index,
-        expert_dtype=question.expert,
-        kv_dtype=question.kv,
+        fidelity=fidelity,
+        engine=engine,
+        index_dtype=index,
+        expert_dtype=expert,
+        kv_dtype=kv,
     )
     timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
-    new = 1 + (scenario.speculation.draft_tokens if scenario.speculation else 0)
-    knee = 4 * asked.config.index_topk
-    return StepClock(timer.total_ps, knee, new_per_request=new)
+    return StepClock(timer.total_ps, 4 * asked.config.index_topk, new_per_request=new)
 
 
 def _resources(

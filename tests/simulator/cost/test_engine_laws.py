@@ -53,7 +53,8 @@ def target(chip: ChipSpec, name: str, engine: str) -> Target:
 
 
 def test_engines_that_ship() -> None:
-    assert tuple(list_profiles()) == ENGINES
+    # The one left out of the laws differs in how it stores the cache, not in its kernels.
+    assert list_profiles() == sorted([*ENGINES, "sglang-0.5-cap"])
     with pytest.raises(InputError, match=r"unknown engine 'tensorrt'.*ascend.*sglang-0.5.*vllm"):
         find_profile("tensorrt")
 
