@@ -1,0 +1,244 @@
+"""What a serving run achieved: latencies, rates, goodput, and the laws that it was held to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.serve.over_time import OverTime, over_time
+from simulator.serve.run import ServingRun
+from simulator.serve.run_checks import RunCheck, check_run
+from simulator.serve.saturation import Saturation, saturation_of
+from simulator.serve.scenario import ServiceLevels
+from simulator.serve.spread import Spread, spread_of, weighted_spread
+from simulator.serve.token_gaps import token_gaps
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """Spreads over finished requests; None where none has such a time. `itl_ms` is over tokens.
+
+    Assumes: TTFT runs from a request's arrival at the server to the end of the step that makes its
+        first token; what lies between server and client (network, HTTP, tokenizer, streaming) is
+        not in it and comes on top for a client.
+    """
+
+    ttft_s: Spread | None
+    tpot_ms: Spread | None
+    itl_ms: Spread | None
+    latency_s: Spread | None
+    queueing_s: Spread | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Per second of the run, from its first arrival to its last token; input includes hits."""
+
+    span_s: float
+    requests_per_s: float
+    input_tokens_per_s: float
+    computed_tokens_per_s: float
+    output_tokens_per_s: float
+    input_tokens_per_s_chip: float
+    output_tokens_per_s_chip: float
+    busy_share: float
+    in_system: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One service level at its percentile: what is asked and what was found, in its unit."""
+
+    name: str
+    unit: str
+    asked: float
+    found: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is kept."""
+        return self.found <= self.asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodput:
+    """Requests that keep every service level themselves, and their rate.
+
+    Assumes: an answer of one token has no time per output token, and keeps any level of it.
+    """
+
+    requests: int
+    share: float
+    requests_per_s: float
+    output_tokens_per_s: float
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Requests and tokens; `refused` is by the pool that could not hold them even alone."""
+
+    requests: int
+    finished: int
+    unfinished: int
+    refused: dict[str, int]
+    input_tokens: int
+    hit_tokens: int
+    computed_tokens: int
+    recomputed_tokens: int
+    output_tokens: int
+    preemptions: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Everything about a run but its money. `goodput` is None where no level is asked for."""
+
+    counts: Counts
+    latencies: Latencies
+    rates: Rates
+    goodput: Goodput | None
+    saturation: Saturation | None
+    checks: tuple[RunCheck, ...]
+    over_time: OverTime
+
+    @property
+    def lawful(self) -> bool:
+        """Whether every law was kept."""
+        return all(check.holds for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, units in the names; nothing is rounded."""
+        found = asdict(self)
+        columns = self.over_time.columns()
+        found["over_time"] = {
+            "bin_s": self.over_time.bin_s,
+            **{name: values.tolist() for name, values in columns.items()},
+        }
+        return found
+
+
+def summarize(run: ServingRun) -> Summary:
+    """Measure a run; the laws are checked and told, not raised."""
+    counts = _counts(run)
+    begin_ns, span_s = _span(run)
+    return Summary(
+        counts=counts,
+        latencies=_latencies(run),
+        rates=_rates(run, counts, span_s),
+        goodput=_goodput(run, span_s),
+        saturation=_saturation(run),
+        checks=check_run(run),
+        over_time=over_time(run.steps, run.requests, begin_ns, run.end_ns),
+    )
+
+
+def _span(run: ServingRun) -> tuple[int, float]:
+    """First arrival in ns, and seconds from it to the end."""
+    arrivals = run.requests.column("arrival_ns")[run.requests.finished]
+    begin = int(arrivals.min(initial=run.end_ns))
+    return begin, max(1, run.end_ns - begin) / 1e9
+
+
+def _counts(run: ServingRun) -> Counts:
+    done = run.requests.finished
+
+    def total(name: str) -> int:
+        return int(run.requests.column(name)[done].sum())
+
+    finished, refused = int(done.sum()), sum(run.refused.values())
+    return Counts(
+        requests=len(run.requests),
+        finished=finished,
+        unfinished=len(run.requests) - finished - refused,
+        refused=dict(run.refused),
+        input_tokens=total("input_tokens"),
+        hit_tokens=total("hit_tokens"),
+        computed_tokens=total("prefilled_tokens"),
+        recomputed_tokens=total("recomputed_tokens"),
+        output_tokens=total("output_tokens"),
+        preemptions=total("preemptions"),
+        steps=sum(sum(log.steps) for log in run.steps),
+    )
+
+
+def _latencies(run: ServingRun) -> Latencies:
+    requests = run.requests
+    gaps, weights = token_gaps(run.steps, requests)
+    return Latencies(
+        ttft_s=spread_of(requests.ttft_ns() / 1e9),
+        tpot_ms=spread_of(requests.tpot_ns() / 1e6),
+        itl_ms=weighted_spread(gaps / 1e6, weights),
+        latency_s=spread_of(requests.latency_ns() / 1e9),
+        queueing_s=spread_of(requests.queueing_ns() / 1e9),
+    )
+
+
+def _rates(run: ServingRun, counts: Counts, span_s: float) -> Rates:
+    busy_s = sum(sum(log.duration_ns) for log in run.steps) / 1e9
+    return Rates(
+        span_s=span_s,
+        requests_per_s=counts.finished / span_s,
+        input_tokens_per_s=counts.input_tokens / span_s,
+        computed_tokens_per_s=counts.computed_tokens / span_s,
+        output_tokens_per_s=counts.output_tokens / span_s,
+        input_tokens_per_s_chip=counts.input_tokens / span_s / run.chips,
+        output_tokens_per_s_chip=counts.output_tokens / span_s / run.chips,
+        busy_share=busy_s / span_s / max(1, len(run.steps)),
+        in_system=float(run.requests.latency_ns().sum()) / 1e9 / span_s,
+    )
+
+
+def _goodput(run: ServingRun, span_s: float) -> Goodput | None:
+    levels = run.scenario.service_levels
+    if levels.ttft_s is None and levels.tpot_ms is None:
+        return None
+    good = good_requests(run, levels)
+    tokens = int(run.requests.column("output_tokens")[good].sum())
+    return Goodput(
+        requests=int(good.sum()),
+        share=float(good.sum() / len(good)),
+        requests_per_s=float(good.sum() / span_s),
+        output_tokens_per_s=tokens / span_s,
+        levels=_levels(run, levels),
+    )
+
+
+def good_requests(run: ServingRun, levels: ServiceLevels) -> Bools:
+    """Requests that were finished within every level, one a request of the trace."""
+    requests = run.requests
+    good = requests.finished.copy()
+    first, output = requests.column("first_token_ns"), requests.column("output_tokens")
+    if levels.ttft_s is not None:
+        good &= first - requests.column("arrival_ns") <= levels.ttft_s * 1e9
+    if levels.tpot_ms is not None:
+        further = np.maximum(output - 1, 1)
+        good &= (requests.column("finish_ns") - first) / further <= levels.tpot_ms * 1e6
+    return good
+
+
+def _levels(run: ServingRun, levels: ServiceLevels) -> tuple[Level, ...]:
+    found = []
+    for name, unit, asked, values in (
+        ("TTFT", "s", levels.ttft_s, run.requests.ttft_ns() / 1e9),
+        ("TPOT", "ms", levels.tpot_ms, run.requests.tpot_ns() / 1e6),
+    ):
+        if asked is not None:
+            reached = float(np.percentile(values, levels.percentile)) if len(values) else 0.0
+            label = f"{name} p{levels.percentile:g}"
+            found.append(Level(name=label, unit=unit, asked=asked, found=reached))
+    return tuple(found)
+
+
+def _saturation(run: ServingRun) -> Saturation | None:
+    """Of open loops only: in a closed one, requests come no faster than they are answered."""
+    made, traffic = run.scenario.traffic.made, run.scenario.traffic
+    if traffic.concurrency is not None or (made is not None and made.concurrency is not None):
+        return None
+    return saturation_of(run.requests)

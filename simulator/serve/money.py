@@ -1,0 +1,204 @@
+"""What a serving run costs: dollars a million tokens, chip time, energy, and storage kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hwmodels.chip import find_chip
+from hwmodels.chip_price import find_price
+from simulator.basis.errors import InputError
+from simulator.serve.run import ServingRun
+from simulator.serve.scenario import Prices, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageUse:
+    """A tier that kept prefixes during the run: what it held over time, what was written to it.
+
+    `wear_share`: share of the writes that the tier endures; None where it does not wear.
+    """
+
+    name: str
+    gb_hours: float
+    usd: float = 0.0
+    written_bytes: int = 0
+    wear_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipTime:
+    """Shares of chip time, which add up to one: steps for prompts, for answers, and no step.
+
+    Assumes: a step with prompts and answers is divided by the tokens that it computes for each.
+    """
+
+    prompts: float
+    answers: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Energy:
+    """`basis`: what the power was taken to be."""
+
+    joules: float
+    joules_per_output_token: float | None
+    kwh_usd: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """The run from its first arrival to its last token, all chips paid for throughout.
+
+    `price`: a sentence with date and source. Dollars a million: of input tokens that were computed
+    (misses), of those that were hit, of output tokens, and of output tokens where they alone have
+    to bear everything (`output_bearing_all`, what planners compare). None where there are no such
+    tokens, or no price.
+
+    Assumes: idle chip time is borne by input and output in the ratio of their busy time; tokens
+        that were hit take no chip time and cost what the tiers that kept them cost.
+    """
+
+    chips: int
+    chip_seconds: float
+    time: ChipTime
+    price: str
+    usd_per_chip_hour: float | None
+    usd: float | None
+    usd_input: float | None
+    usd_output: float | None
+    usd_per_million_input_miss: float | None
+    usd_per_million_input_hit: float | None
+    usd_per_million_output: float | None
+    usd_per_million_output_bearing_all: float | None
+    energy: Energy | None
+    storage: tuple[StorageUse, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, units in the names."""
+        return asdict(self)
+
+
+def default_prices(chip: str, name: str | None = None) -> Prices:
+    """The shipped price of a chip (a name, or a path to its YAML), and its all-in power."""
+    spec = find_chip(chip)
+    found = find_price(spec.name, name)
+    power = spec.power.all_in
+    return Prices(
+        usd_per_chip_hour=float(found.usd_per_hour.si),
+        date=found.date,
+        source=f"{found.name}, {found.about}: {found.usd_per_hour.source}",
+        kw_per_chip=float(power.si) / 1000 if power is not None else None,
+    )
+
+
+def prices_for(scenario: Scenario) -> Prices | None:
+    """Prices that a scenario gives or names, else the shipped ones; None where none is known.
+
+    Raises InputError where the scenario names a price that the chip does not have.
+    """
+    if isinstance(scenario.prices, Prices):
+        return scenario.prices
+    try:
+        return default_prices(scenario.chip, scenario.prices)
+    except InputError:
+        if scenario.prices is not None:
+            raise
+        return None
+
+
+def bill_of(run: ServingRun, storage: Sequence[StorageUse] = ()) -> Bill:
+    """The bill of a run; `storage` is what tiers of a prefix cache held."""
+    prices = prices_for(run.scenario)
+    requests, done = run.requests, run.requests.finished
+    begin = int(requests.column("arrival_ns")[done].min(initial=run.end_ns))
+    seconds = max(1, run.end_ns - begin) / 1e9
+    time = chip_time(run, seconds)
+    hits = int(requests.column("hit_tokens")[done].sum())
+    misses = int((requests.column("input_tokens") - requests.column("hit_tokens"))[done].sum())
+    output = int(requests.column("output_tokens")[done].sum())
+    usd = None if prices is None else prices.usd_per_chip_hour * run.chips * seconds / 3600
+    kept = sum(use.usd for use in storage)
+    for_input, for_output = _divided(usd, time)
+    return Bill(
+        chips=run.chips,
+        chip_seconds=run.chips * seconds,
+        time=time,
+        price=_told(run.scenario, prices),
+        usd_per_chip_hour=prices.usd_per_chip_hour if prices else None,
+        usd=None if usd is None else usd + kept,
+        usd_input=for_input,
+        usd_output=for_output,
+        usd_per_million_input_miss=_per_million(for_input, misses),
+        usd_per_million_input_hit=_per_million(None if usd is None else kept, hits),
+        usd_per_million_output=_per_million(for_output, output),
+        usd_per_million_output_bearing_all=_per_million(
+            None if usd is None else usd + kept, output
+        ),
+        energy=_energy(run, prices, time, seconds, output),
+        storage=tuple(storage),
+    )
+
+
+def chip_time(run: ServingRun, seconds: float) -> ChipTime:
+    """How chip time is divided; a lane has an equal share of the chips."""
+    prompts = answers = 0.0
+    for log in run.steps:
+        columns = log.columns()
+        duration = columns["duration_ns"] / 1e9
+        fresh = columns["prompt_tokens"] / columns["steps"]
+        decoded = columns["decoding"] * run.deployment.rule.new_per_request
+        part = fresh / np.maximum(fresh + decoded, 1)
+        prompts += float(np.dot(part, duration))
+        answers += float(np.dot(1 - part, duration))
+    whole = seconds * max(1, len(run.steps))
+    busy = (prompts + answers) / whole
+    return ChipTime(prompts=prompts / whole, answers=answers / whole, idle=max(0.0, 1 - busy))
+
+
+def _divided(usd: float | None, time: ChipTime) -> tuple[float | None, float | None]:
+    busy = time.prompts + time.answers
+    if usd is None or not busy:
+        return None, None
+    return usd * time.prompts / busy, usd * time.answers / busy
+
+
+def _per_million(usd: float | None, tokens: int) -> float | None:
+    return None if usd is None or not tokens else usd / tokens * 1e6
+
+
+def _energy(
+    run: ServingRun, prices: Prices | None, time: ChipTime, seconds: float, output: int
+) -> Energy | None:
+    """Energy at the wall.
+
+    Assumes: a chip draws its all-in power all the time, also while it is idle, unless its idle
+        power is given; a busy chip draws all-in power whatever its step does.
+    """
+    busy_kw = prices.kw_per_chip if prices else None
+    all_in = find_chip(run.scenario.chip).power.all_in
+    if busy_kw is None and all_in is not None:
+        busy_kw = float(all_in.si) / 1000
+    if busy_kw is None:
+        return None
+    idle_kw = prices.idle_kw_per_chip if prices and prices.idle_kw_per_chip else busy_kw
+    joules = 1000 * run.chips * seconds * (busy_kw * (1 - time.idle) + idle_kw * time.idle)
+    basis = f"{busy_kw:g} kW a chip with its share of the server"
+    basis += " all the time" if idle_kw == busy_kw else f", {idle_kw:g} kW while idle"
+    return Energy(
+        joules=joules,
+        joules_per_output_token=joules / output if output else None,
+        kwh_usd=(prices.usd_per_kwh if prices else 0.0) * joules / 3.6e6,
+        basis=basis,
+    )
+
+
+def _told(scenario: Scenario, prices: Prices | None) -> str:
+    if prices is None:
+        return f"no price of a {scenario.chip} is known; prices in the scenario gives one"
+    return f"{prices.usd_per_chip_hour:g} USD a chip-hour, {prices.date} ({prices.source})"
