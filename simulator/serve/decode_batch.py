@@ -97,9 +97,11 @@ class DecodeBatch:
         self._line = None
 
     def contexts(self) -> NDArray[np.float64]:
-        """Contexts of all requests now."""
+        """Tokens in pages of their own of all requests now."""
         return np.fromiter(
-            (self._context(r) for r in self.requests.values()), np.float64, len(self.requests)
+            (self._context(r) - r.shared_tokens for r in self.requests.values()),
+            np.float64,
+            len(self.requests),
         )
 
     def groups(self, after: int = 0) -> list[DecodeGroup]:
@@ -142,13 +144,13 @@ class DecodeBatch:
                 self._line = None
         if self._line is not None and self.steps >= self._line[1]:
             self._line = None
-        done = []
+        done: dict[int, LiveRequest] = {}  # one that left and came back may have two equal ends
         self._drop_stale()
         while self._finishes and self._finishes[0][0] <= self.steps:
             _, index = heapq.heappop(self._finishes)
-            done.append(self.requests[index])
+            done[index] = self.requests[index]
             self._drop_stale()
-        return done
+        return list(done.values())
 
     def _current_line(self) -> tuple[int, int, float, float]:
         """(first step, step after the last, ns of the first, ns that each further step adds)."""

@@ -24,10 +24,14 @@ from simulator.serve.step_log import StepLog
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a prefix cache gives a request: tokens that need no computing, and loading time."""
+    """What a prefix cache gives a request: tokens that need no computing, and loading time.
+
+    `shared_tokens`: of these, those that lie in device memory already, in pages of the cache.
+    """
 
     hit_tokens: int = 0
     load_ns: int = 0
+    shared_tokens: int = 0
 
 
 class PrefixSource(Protocol):
@@ -38,6 +42,12 @@ class PrefixSource(Protocol):
 
     def peek(self, request: LiveRequest) -> int:
         """Tokens that would be hit, without counting as a use."""
+
+    def make_room(self, free_tokens: float) -> None:
+        """Device memory that requests leave to the cache, in tokens of context."""
+
+    def answered(self, request: LiveRequest, now_ns: int) -> None:
+        """Keep the state of a prompt that has just been computed."""
 
     def store(self, request: LiveRequest, now_ns: int) -> None:
         """Keep the state of a request that has finished."""
@@ -54,6 +64,12 @@ class NoPrefixes:
         """Nothing."""
         return 0
 
+    def make_room(self, free_tokens: float) -> None:
+        """Nothing is kept."""
+
+    def answered(self, request: LiveRequest, now_ns: int) -> None:
+        """Nothing is kept."""
+
     def store(self, request: LiveRequest, now_ns: int) -> None:
         """Nothing is kept."""
 
@@ -62,6 +78,8 @@ class Replica:
     """`finished` is called with every request when its last token is out.
 
     `jumps`: whether equal steps go in one event; a law holds that this changes nothing.
+    `hand_over`: a prefill replica calls it with every request whose first token is out, instead of
+    decoding it.
     """
 
     def __init__(
@@ -74,6 +92,7 @@ class Replica:
         *,
         prefixes: PrefixSource | None = None,
         jumps: bool = True,
+        hand_over: Callable[[LiveRequest], None] | None = None,
     ) -> None:
         self.env = env
         self.clock = clock
@@ -82,6 +101,7 @@ class Replica:
         self.finished = finished
         self.prefixes = prefixes or NoPrefixes()
         self.jumps = jumps
+        self.hand_over = hand_over
         self.waiting: deque[LiveRequest] = deque()
         self.prompts: list[LiveRequest] = []
         self.batch = DecodeBatch(clock, rule.tokens_per_step)
@@ -137,23 +157,44 @@ class Replica:
         while self.waiting:
             request = self.waiting[0]
             if self.ledger.fits(request.prompt_tokens + 1, contexts) is not None:
-                return
+                shared = 0 if request.received else self.prefixes.peek(request)
+                own = request.prompt_tokens + 1 - shared
+                if not shared or self.ledger.fits(own, contexts) is not None:
+                    return
             self.waiting.popleft()
             self._enter(request)
+            if request.received:
+                contexts = self.batch.contexts()
 
     def _enter(self, request: LiveRequest) -> None:
         now = int(self.env.now)
         if request.admitted_ns == UNSET:
             request.admitted_ns = now
+        self._admissions += 1
+        request.order = self._admissions
+        if request.received:
+            # A preempted one has to compute its state here, like any other.
+            request.received = False
+            self.batch.join(request)
+            return
+        self.prefixes.make_room(self._free_tokens())
         served = self.prefixes.find(request, now)
         # At least the last token is computed: its logits give the first answer.
         request.hit_tokens = min(served.hit_tokens, request.prompt_tokens - 1)
+        request.shared_tokens = min(served.shared_tokens, request.hit_tokens)
         request.computed_tokens = 0
         request.ready_ns = now + served.load_ns
-        self._admissions += 1
-        request.order = self._admissions
-        self.ledger.hold(request.prompt_tokens + 1)
+        self.ledger.hold(request.held_tokens)
         self.prompts.append(request)
+
+    def _free_tokens(self) -> float:
+        """Tokens of context that would fit beside all requests."""
+        contexts, free = self.batch.contexts(), float("inf")
+        for i, resource in enumerate(self.ledger.resources):
+            if resource.units_per_token:
+                used = self.ledger.held[i] + resource.units_of_all(contexts)
+                free = min(free, (resource.capacity - used) / resource.units_per_token)
+        return max(0.0, free)
 
     def _chunks(self) -> list[tuple[LiveRequest, int]]:
         """Prompts of the next step, and how many of their tokens it computes."""
@@ -176,7 +217,8 @@ class Replica:
     def _prompt_step(self, chunks: list[tuple[LiveRequest, int]]) -> Generator[Any, Any, None]:
         start = int(self.env.now)
         decoding = len(self.batch) if self.rule.order == "decode-first" else 0
-        if decoding and not self._make_room(1):
+        if decoding:
+            self._make_room(1)
             decoding = len(self.batch)
         groups = self.batch.groups(1) if decoding else []
         parts = [PromptChunk(taken, request.cached_tokens) for request, taken in chunks]
@@ -197,12 +239,16 @@ class Replica:
             return
         now = int(self.env.now)
         self.prompts.remove(request)
-        self.ledger.hold(request.prompt_tokens + 1, -1)
+        self.ledger.hold(request.held_tokens, -1)
         request.answered_tokens += 1
+        self.prefixes.answered(request, now)
         if request.first_token_ns == UNSET:
             request.first_token_ns = now
         if request.answered_tokens < request.output_tokens:
-            self.batch.join(request)
+            if self.hand_over is not None:
+                self.hand_over(request)
+            else:
+                self.batch.join(request)
         else:
             self._end(request)
 
@@ -250,6 +296,7 @@ class Replica:
         """
         self.batch.leave(request)
         request.preemptions += 1
+        request.shared_tokens = 0
         computed = request.input_tokens + request.answered_tokens - 1
         request.prompt_tokens = request.input_tokens + request.answered_tokens
         if self.rule.preempt == "recompute":
@@ -263,8 +310,10 @@ class Replica:
 
     def _end(self, request: LiveRequest) -> None:
         """The last token is out."""
+        request.shared_tokens = 0
         request.answered_tokens = request.output_tokens
         request.finish_ns = int(self.env.now)
+        self.prefixes.make_room(self._free_tokens())
         self.prefixes.store(request, request.finish_ns)
         self.finished(request)
 

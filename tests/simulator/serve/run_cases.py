@@ -1,0 +1,88 @@
+"""Whole runs on a clock by formula: a scenario, its deployment by hand, and logs by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.serve.deployment import Deployment
+from simulator.serve.request_log import COLUMNS, RequestLog
+from simulator.serve.resources import Resource
+from simulator.serve.run import ServingRun, run_scenario
+from simulator.serve.scenario import FixedShape, Scenario, Traffic
+from simulator.serve.scheduler_rule import SchedulerRule
+from simulator.serve.step_log import StepLog
+from tests.simulator.serve.serve_cases import LineClock, trace_of
+
+UNUSED: Any = None
+
+
+def scenario_of(**fields: Any) -> Scenario:
+    made = FixedShape(input_tokens=1, output_tokens=1, requests=1, rate_per_s=1.0)
+    base = {"name": "by hand", "model": "v4-flash", "chip": "h200"}
+    return Scenario(**{**base, "traffic": Traffic(made=made), **fields})
+
+
+def deployment_of(
+    rule: SchedulerRule | None = None, resources: Sequence[Resource] = (), clock: Any = None
+) -> Deployment:
+    rule = rule or SchedulerRule()
+    slots = Resource(name="requests", capacity=float(rule.max_requests), fixed=1.0)
+    return Deployment(
+        clock=clock or LineClock(),
+        resources=(*resources, slots),
+        rule=rule,
+        lanes=1,
+        capacity=UNUSED,
+        state_bytes_per_token=0.0,
+        state_bytes_fixed=0.0,
+    )
+
+
+def run_of(
+    rows: Sequence[tuple[int, int, int]],
+    rule: SchedulerRule | None = None,
+    resources: Sequence[Resource] = (),
+    **fields: Any,
+) -> ServingRun:
+    """Rows of (arrival ns, input, output), served by `LineClock`."""
+    rule = rule or SchedulerRule()
+    scheduler = scenario_of().scheduler.model_copy(update={"order": rule.order})
+    scenario = scenario_of(scheduler=scheduler, **fields)
+    return run_scenario(scenario, deployment=deployment_of(rule, resources), trace=trace_of(rows))
+
+
+def run_by_hand(
+    requests: Sequence[dict[str, int]],
+    steps: Sequence[Sequence[tuple[int, ...]]],
+    *,
+    refused: dict[str, int] | None = None,
+    chips: int = 1,
+    rule: SchedulerRule | None = None,
+    **fields: Any,
+) -> ServingRun:
+    """Logs as given: columns of requests (the rest -1), records of `StepLog.add` by lane."""
+    log = RequestLog(len(requests))
+    for row, values in enumerate(requests):
+        assert set(values) <= set(COLUMNS)
+        defaults = {"hit_tokens": 0, "recomputed_tokens": 0, "preemptions": 0, "replica": 0}
+        for name, value in {**defaults, **values}.items():
+            log.column(name)[row] = value
+    lanes = []
+    for records in steps:
+        lane = StepLog()
+        for record in records:
+            lane.add(*record)
+        lanes.append(lane)
+    return ServingRun(
+        scenario=scenario_of(**fields),
+        trace=trace_of([(0, 1, 1)] * len(requests)),
+        deployment=deployment_of(rule),
+        requests=log,
+        steps=tuple(lanes),
+        refused=refused or {},
+        end_ns=int(np.max(log.column("finish_ns"), initial=0)),
+        chips=chips,
+    )
