@@ -27,6 +27,7 @@ from simulator.cli import (
     models,
     prefix,
     step,
+    sweep,
     trace,
     validate,
     verify,
@@ -57,6 +58,7 @@ app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
+app.command("sweep")(sweep.sweep)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,178 @@
+"""`v4sim sweep`: a serving scenario over a grid of its fields."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simulator.basis.errors import InputError
+from simulator.cli.options import JsonFile, console, error_console, save_json
+
+if TYPE_CHECKING:
+    from reports.text_table import TextColumn
+    from simulator.sweep.grid import Axis
+    from simulator.sweep.point import Point
+    from simulator.sweep.row import Value
+    from simulator.sweep.runner import Plan, Source, Sweep
+
+Row = dict[str, "Value"]
+_HEADING_WIDTH = 10
+
+
+def sweep(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="Its base.")],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=A,B ...]", help="Further fields of the grid.", show_default=""
+        ),
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=A,B",
+            help="A field (dots between its levels) and its values, typed as in YAML.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="sweep.parquet, and parts/ of one file a point.")
+    ] = Path("out/sweep"),
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes here [default: one a core].")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on the Dask cluster there, tcp://host:8786."),
+    ] = None,
+    json: JsonFile = None,
+) -> int:
+    """Serve a scenario at every point of a grid; parts that exist are kept, so it can go on.
+
+    Points that cannot be are rows that say why. Example: v4sim sweep chat.yaml
+    --grid parallel.tp=4,8 scheduler.max_requests=64,128 engine=ideal,vllm-0.33 --out out/sweep
+    """
+    from simulator.sweep.grid import parse_grid
+    from simulator.sweep.merge import merged_rows, write_merged
+    from simulator.sweep.parts import PartFolder
+    from simulator.sweep.point import span
+    from simulator.sweep.runner import plan_sweep
+
+    if scheduler is not None and workers is not None:
+        raise InputError("--workers counts processes here, a cluster has its own: give one of both")
+    axes = parse_grid([*(grid or ()), *(more or ())])
+    points = span(scenario, axes)
+    plan = plan_sweep(points, PartFolder(out / "parts"))
+    _say_plan(plan)
+    found = _run(plan, _source(workers, scheduler))
+    rows = merged_rows(axes, points, found.outcomes)
+    about = {"scenario": scenario.name, "grid": {axis.name: axis.values for axis in axes}}
+    write_merged(out / "sweep.parquet", rows, about)
+    save_json(json, {**about, "points": rows})
+    _print(axes, rows)
+    console().print(_counts(points, found), soft_wrap=True)
+    console().print(f"wrote {out / 'sweep.parquet'}", soft_wrap=True)
+    if not any(row["status"] == "done" for row in rows):
+        raise InputError(f"none of the {len(rows):,} points could be run: {rows[0]['error']}")
+    return 0
+
+
+def _source(workers: int | None, scheduler: str | None) -> Source:
+    from simulator.sweep.cluster import cluster_outcomes
+    from simulator.sweep.local import cores, local_outcomes
+
+    if scheduler is not None:
+        return partial(cluster_outcomes, address=scheduler)
+    return partial(local_outcomes, workers=workers or cores())
+
+
+def _say_plan(plan: Plan) -> None:
+    if plan.kept:
+        error_console().print(
+            f"kept {plan.kept:,} {_points(plan.kept)} of {plan.parts.folder}", soft_wrap=True
+        )
+
+
+def _run(plan: Plan, source: Source) -> Sweep:
+    """Run it with a bar on standard error."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from simulator.sweep.runner import run_sweep
+
+    columns = (TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=error_console(), transient=True) as progress:
+        task = progress.add_task("points", total=len(plan.tasks))
+        return run_sweep(plan, source, lambda _: progress.advance(task))
+
+
+def _print(axes: Sequence[Axis], rows: Sequence[Row]) -> None:
+    from reports.text_table import left_out, text_table, wrapped
+
+    width = console().width
+    columns = _columns(axes, rows)
+    console().print(text_table(columns, width))
+    hidden = left_out(columns, width)
+    if hidden:
+        console().print(wrapped(f"{hidden} They are in the Parquet file.", width), style="dim")
+    reasons: dict[str, int] = {}
+    for row in rows:
+        if row["status"] != "done":
+            sentence = f"{row['status']}: {row['error']}"
+            reasons[sentence] = reasons.get(sentence, 0) + 1
+    for sentence, count in reasons.items():
+        text = f"{count:,} {_points(count)} {sentence}"
+        console().print(wrapped(text, width, indent=2), style="yellow")
+
+
+def _columns(axes: Sequence[Axis], rows: Sequence[Row]) -> list[TextColumn]:
+    """Swept fields, then figures; those that are equal in all rows are left out first."""
+    from reports.text_table import TextColumn
+
+    fields = [axis.name for axis in axes]
+    plain = all(row["status"] == "done" for row in rows)
+    figures = [name for name in rows[0] if name not in (*fields, "status", "error", "part")]
+    figures.sort(key=lambda name: len({row[name] for row in rows if row["status"] == "done"}) < 2)
+    heads = [*fields, *(() if plain else ("status",))]
+    return [
+        TextColumn(
+            heading=_heading(name),
+            cells=[_cell(row[name]) for row in rows],
+            left=any(isinstance(row[name], str) for row in rows),
+            rank=max(0, place - len(heads) + 1),
+        )
+        for place, name in enumerate([*heads, *figures])
+    ]
+
+
+def _heading(name: str) -> str:
+    """The levels of a field, or the words of a figure, below each other."""
+    if "." in name:
+        return name.replace(".", "\n")
+    return textwrap.fill(name.replace("_", " "), _HEADING_WIDTH, break_long_words=False)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _counts(points: Sequence[Point], found: Sweep) -> str:
+    parts = {
+        "computed": found.computed,
+        "kept": found.kept,
+        "no valid scenario": found.invalid,
+        "equal to another": len(points) - len(found.outcomes),
+    }
+    said = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
+    return f"{len(points):,} {_points(len(points))}: {said}"
+
+
+def _points(count: int) -> str:
+    return "point" if count == 1 else "points"

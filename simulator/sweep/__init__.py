@@ -1,0 +1,1 @@
+"""Sweeps of serving scenarios over grids of their fields."""

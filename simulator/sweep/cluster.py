@@ -1,0 +1,143 @@
+"""Points computed on a Dask cluster that runs already, reached by its scheduler's address."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from simulator.basis.errors import InputError
+from simulator.sweep.compute import Outcome, Task, compute_elsewhere
+
+ANSWER_S = 5.0
+WORKERS_S = 10.0
+LOOK_S = 2.0
+LONGEST_WITHOUT_WORKERS_S = 60.0
+
+
+def cluster_outcomes(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, None]:
+    """Outcomes as they come from the cluster's workers, which read the files that points name.
+
+    Raises InputError where the scheduler does not answer, has no workers, or goes away.
+    """
+    with _connected(address) as client:
+        futures = {
+            client.submit(compute_elsewhere, task, pure=False, retries=1): task for task in tasks
+        }
+        try:
+            yield from _collected(client, futures, address)
+        finally:
+            if client.status == "running":
+                client.cancel(list(futures))
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--scheduler needs the packages of a Dask cluster: pip install 'v4sim[cluster]'"
+        ) from None
+    with _quiet():
+        _require_scheduler(address)
+        with Client(address, timeout=ANSWER_S) as client:
+            _require_workers(client, address)
+            yield client
+
+
+def _require_scheduler(address: str) -> None:
+    """Ask who is there: a client that fails to connect goes on trying, and says it in pages."""
+    from distributed.core import rpc
+
+    async def kind() -> str:
+        async with rpc(address, timeout=ANSWER_S) as there:
+            return str((await there.identity())["type"])
+
+    expected = "expected a running Dask scheduler, such as tcp://host:8786"
+    try:
+        found = asyncio.run(asyncio.wait_for(kind(), ANSWER_S))
+    except TimeoutError:
+        raise InputError(
+            f"the scheduler {address} does not answer within {ANSWER_S:g} s; {expected}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the scheduler {address} cannot be reached: {_first_line(error)}; {expected}"
+        ) from None
+    except Exception:
+        # Bytes of another protocol are read as lengths, types and text: any error may come of it.
+        raise InputError(f"what answers at {address} is no Dask scheduler; {expected}") from None
+    if found != "Scheduler":
+        raise InputError(f"at {address} a Dask {found} answers; {expected}")
+
+
+def _require_workers(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=WORKERS_S)
+    except TimeoutError:
+        raise InputError(
+            f"the scheduler {address} answers but no worker joined it within {WORKERS_S:g} s; "
+            f"start some: dask worker {address}"
+        ) from None
+
+
+def _collected(
+    client: Any, futures: dict[Any, Task], address: str
+) -> Generator[Outcome, None, None]:
+    from distributed import CancelledError, wait
+
+    left, idle_s = dict(futures), 0.0
+    while left:
+        try:
+            done, _ = wait(list(left), timeout=LOOK_S, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            idle_s = 0.0 if _workers(client, address) else idle_s + LOOK_S
+            if idle_s >= LONGEST_WITHOUT_WORKERS_S:
+                raise InputError(
+                    f"the scheduler {address} has had no worker for {idle_s:g} s"
+                ) from None
+            continue
+        except CancelledError:
+            raise _gone(address) from None
+        for future in done:
+            yield _outcome(future, left.pop(future), client, address)
+
+
+def _workers(client: Any, address: str) -> int:
+    """Workers of the cluster; raises InputError where its scheduler has gone."""
+    if client.status != "running":
+        raise _gone(address)
+    return len(client.nthreads())
+
+
+def _outcome(future: Any, task: Task, client: Any, address: str) -> Outcome:
+    if future.status == "finished":
+        outcome: Outcome = future.result()
+        return outcome
+    if future.status in ("cancelled", "lost"):
+        raise _gone(address)
+    said = f"the cluster could not run it: {_first_line(future.exception())}"
+    return Outcome(digest=task.digest, status="failed", error=said)
+
+
+def _gone(address: str) -> InputError:
+    return InputError(f"the scheduler {address} has gone")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's own log lines: what matters is said in a sentence."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
