@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simulator.basis.errors import InputError
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.prefix_reference import count_reference
 
 if TYPE_CHECKING:
-    from reports.text_table import TextColumn
-    from simulator.prefix.reference import ReferenceCounts
+    from simulator.prefix.comparison import CacheDeployment
     from simulator.prefix.window_policy import WindowPolicy
     from workloads.traffic.trace import Trace
 
-SCHEMA = "v4sim.prefix_reference/1"
+SCHEMA = "v4sim.prefix_tiers/1"
 
 
 def compare(
@@ -39,6 +39,23 @@ def compare(
         str, typer.Option(help="Of that pool: lru, fifo, cost, ttl:SECONDS, belady (the bound).")
     ] = "lru",
     model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-pro",
+    node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
+    tiers: Annotated[
+        str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
+    ] = "node",
+    engine: Annotated[
+        str, typer.Option(help="Kernels and granules of the cache, as in v4sim step.")
+    ] = "ideal",
+    write: Annotated[
+        str, typer.Option(help="To lower tiers: through, back, on-eviction or selective.")
+    ] = "through",
+    page_eviction: Annotated[
+        str, typer.Option(help="Of compressed pages: lru, fifo, cost or ttl:SECONDS.")
+    ] = "lru",
+    window_eviction: Annotated[str, typer.Option(help="Of windows, likewise.")] = "lru",
+    choose: Annotated[
+        bool, typer.Option("--choose", help="Compute where loading would be slower.")
+    ] = False,
     format: Annotated[
         str | None, typer.Option(help="Trace format [default: what the file shows].")
     ] = None,
@@ -50,23 +67,124 @@ def compare(
     ] = False,
     json: JsonFile = None,
 ) -> None:
-    """Compare ways to keep the sliding windows of shared prefixes.
+    """Compare ways to keep the sliding windows of shared prefixes, on tiers of storage.
 
-    Example: v4sim prefix compare --trace conversation.jsonl --reference
-    --policies full,boundary,zero --capacity-tokens 0.3M,1M,10M
+    With --reference, hits alone are counted, as in other replays of the same trace.
+
+    Example: v4sim prefix compare --trace conversation.jsonl --node h200-x8
+    --policies full,boundary,zero
     """
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
     from workloads.traffic.readers import read_trace
 
-    if not reference:
-        raise InputError("prefix compare counts hits so far: give --reference")
+    if not reference and capacity_tokens is not None:
+        raise InputError("--capacity-tokens belongs to --reference; sizes of tiers are in --tiers")
     chosen = parse_window_policies(policies)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
+    deployment = (
+        None
+        if reference
+        else _deployment(model, node, tiers, engine, write, page_eviction, window_eviction, choose)
+    )
     with error_console().status(f"reading {trace.name}"):
         read = read_trace(trace, format=format, strict=strict, block_tokens=block_tokens)
-    _reference(read, chosen, capacities, evictions, model, json)
+    if deployment is None:
+        count_reference(read, chosen, capacities, evictions, model, json)
+    else:
+        _on_tiers(read, chosen, deployment, json)
+
+
+def _deployment(
+    model: str,
+    node: str,
+    tiers: str,
+    engine: str,
+    write: str,
+    page_eviction: str,
+    window_eviction: str,
+    choose: bool,
+) -> CacheDeployment:
+    """What serves and stores, checked before the trace is read."""
+    from hwmodels.chip_price import find_price, list_priced_chips
+    from hwmodels.node import load_node
+    from simulator.cost.question import ask
+    from simulator.prefix.comparison import CacheDeployment
+    from simulator.prefix.eviction import parse_eviction
+    from simulator.prefix.tier import load_tiers
+    from simulator.prefix.write_policy import find_write_policy
+
+    spec = load_node(node)
+    asked = ask(model=model, chip=spec.chip, count=spec.chip_count, phase="prefill", engine=engine)
+    priced = asked.chip.name in list_priced_chips()
+    price = find_price(asked.chip.name) if priced else None
+    return CacheDeployment(
+        asked=asked,
+        tiers=load_tiers(tiers),
+        write=find_write_policy(write),
+        page_eviction=parse_eviction(page_eviction).name,
+        window_eviction=parse_eviction(window_eviction).name,
+        choose=choose,
+        usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
+        price_text="" if price is None else price.describe(asked.chip.name),
+    )
+
+
+def _on_tiers(
+    trace: Trace, policies: list[WindowPolicy], deployment: CacheDeployment, json: Path | None
+) -> None:
+    """Replay, write, print."""
+    from reports.prefix_table import comparison_answer, comparison_json, hit_columns, tier_columns
+    from reports.text_table import left_out, text_table, wrapped
+    from simulator.basis.assumptions import assumptions_of
+    from simulator.prefix.comparison import compare_policies
+    from simulator.prefix.granularity import rounding_note
+    from simulator.prefix.replay import Replay
+    from simulator.prefix.restore_time import RestoreTimer
+
+    runs = len(policies) * len(trace)
+    with error_console().status("replaying") as status:
+
+        def advance(done: int) -> None:
+            if done % 512 == 0:
+                status.update(f"replaying: {done:,} of {runs:,} requests")
+
+        rows = compare_policies(trace, policies, deployment, advance)
+    granule = deployment.sizes.page_tokens
+    notes = [*trace.notes, rounding_note(trace.block_tokens, granule)]
+    if not all(policy.exact for policy in policies):
+        notes.append("~ marks an approximate policy")
+    notes.append(deployment.price_text or f"no price of {deployment.asked.chip.name} is known")
+    question = deployment.asked.question
+    save_json(
+        json,
+        {
+            "schema": SCHEMA,
+            "trace": trace.name,
+            "model": question.model,
+            "chip": question.chip,
+            "chips": question.count,
+            "engine": question.engine,
+            "policies": comparison_json(rows),
+            "notes": notes,
+            "assumptions": list(assumptions_of([Replay, RestoreTimer, compare_policies])),
+        },
+    )
+    width = console().width
+    where = f"{question.model} on {question.count} {question.chip}, {question.engine}"
+    console().print(wrapped(comparison_answer(rows, trace.name), width), style="bold")
+    for title, columns in (
+        (f"Hits and first tokens, {where}", hit_columns(rows)),
+        ("Storage", tier_columns(rows)),
+    ):
+        console().print(f"\n{title}", style="bold")
+        console().print(text_table(columns, width))
+        missing = left_out(columns, width)
+        if missing:
+            console().print(wrapped(missing, width), style="dim")
+    for note in notes:
+        console().print(wrapped(note, width), style="dim")
 
 
 def _evictions(text: str) -> list[str]:
@@ -77,112 +195,3 @@ def _evictions(text: str) -> list[str]:
     if not names:
         raise InputError("no eviction policy given: write lru, fifo, cost, ttl:SECONDS or belady")
     return list(dict.fromkeys(names))
-
-
-def _reference(
-    trace: Trace,
-    policies: list[WindowPolicy],
-    capacities: list[int],
-    evictions: list[str],
-    model: str,
-    json: Path | None,
-) -> None:
-    """Count, write, print."""
-    from simulator.basis.assumptions import assumptions_of
-    from simulator.prefix.granularity import rounding_note
-    from simulator.prefix.known_prefix import marked_boundary
-    from simulator.prefix.reference import reference_counts
-    from simulator.prefix.window_geometry import WindowGeometry
-    from simulator.prefix.window_parts import Bounded
-    from workloads.deepseek_v4.config import find_model
-
-    geometry = WindowGeometry.of_model(find_model(model))
-    passes = 1 + len(evictions) * bool(capacities)
-    with error_console().status("counting hits") as status:
-
-        def advance(done: int) -> None:
-            if done % 4096 == 0:
-                share = done / max(1, passes * len(trace))
-                status.update(f"counting hits: {100 * share:.0f} % of {len(trace):,} requests")
-
-        counts = reference_counts(trace, policies, geometry, capacities, evictions, advance)
-    assumed: list[object] = [reference_counts, marked_boundary]
-    if not all(policy.exact for policy in policies):
-        assumed.append(Bounded)
-    notes = [
-        *trace.notes,
-        rounding_note(trace.block_tokens, 1),
-        *(f"policy {p.name} is approximate" for p in policies if not p.exact),
-    ]
-    save_json(json, _as_json(counts, model, notes, assumptions_of(assumed)))
-    _print(counts, model, notes)
-
-
-def _as_json(
-    counts: ReferenceCounts, model: str, notes: list[str], assumptions: tuple[str, ...]
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    data: dict[str, Any] = {"schema": SCHEMA, "model": model, **asdict(counts)}
-    for row in (*data["policies"], *data["capacities"]):
-        for name in ("hit_tokens", "served_hit_tokens"):
-            row[name.replace("tokens", "fraction")] = row[name] / max(1, counts.input_tokens)
-    return {**data, "notes": notes, "assumptions": list(assumptions)}
-
-
-def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
-    from reports.text_table import text_table, wrapped
-
-    width = console().width
-    known = counts.known_blocks / max(1, counts.blocks)
-    answer = (
-        f"{counts.trace}: {counts.requests:,} requests, {counts.input_tokens:,} input tokens, "
-        f"{counts.blocks:,} blocks of {counts.block_tokens} ({counts.distinct_blocks:,} distinct, "
-        f"{100 * known:.2f} % seen before). Hits are shares of all input tokens, counted over "
-        f"whole prompts; served ones leave the last token of each to be computed."
-    )
-    console().print(wrapped(answer, width), style="bold")
-    console().print(f"\nWindow policies, unlimited capacity, {model}", style="bold")
-    console().print(text_table(_policy_columns(counts), width))
-    if counts.capacities:
-        console().print("\nOne shared pool of bounded size, windows left aside", style="bold")
-        console().print(text_table(_capacity_columns(counts), width))
-    for note in notes:
-        console().print(wrapped(note, width), style="dim")
-
-
-def _policy_columns(counts: ReferenceCounts) -> list[TextColumn]:
-    from reports.text_table import TextColumn
-
-    rows = counts.policies
-    hit = [_percent(row.hit_tokens, counts) for row in rows]
-    served = [_percent(row.served_hit_tokens, counts) for row in rows]
-    lost = [f"{row.window_lost_tokens:,}" for row in rows]
-    replayed = [f"{row.replayed_requests:,}" for row in rows]
-    kind = ["exact" if row.exact else "approximate" for row in rows]
-    return [
-        TextColumn(heading="policy", cells=[row.policy for row in rows], left=True),
-        TextColumn(heading="hit", cells=hit),
-        TextColumn(heading="served", cells=served, rank=1),
-        TextColumn(heading="known tokens\nlost to windows", cells=lost, rank=3),
-        TextColumn(heading="requests\nreplayed", cells=replayed, rank=4),
-        TextColumn(heading="result", cells=kind, left=True, rank=2),
-    ]
-
-
-def _capacity_columns(counts: ReferenceCounts) -> list[TextColumn]:
-    from reports.text_table import TextColumn
-
-    rows = counts.capacities
-    served = [_percent(row.served_hit_tokens, counts) for row in rows]
-    return [
-        TextColumn(heading="eviction", cells=[row.eviction for row in rows], left=True),
-        TextColumn(heading="tokens", cells=[f"{row.capacity_tokens:,}" for row in rows]),
-        TextColumn(heading="hit", cells=[_percent(row.hit_tokens, counts) for row in rows]),
-        TextColumn(heading="served", cells=served, rank=1),
-        TextColumn(heading="peak blocks", cells=[f"{row.peak_blocks:,}" for row in rows], rank=2),
-    ]
-
-
-def _percent(tokens: int, counts: ReferenceCounts) -> str:
-    return f"{100 * tokens / max(1, counts.input_tokens):.2f} %"

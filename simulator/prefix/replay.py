@@ -20,6 +20,7 @@ from simulator.prefix.tiered_cache import TieredCache
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
 
 Ints = NDArray[np.int64]
+_SUMS = ("loaded", "recomputed", "computed", "rounding", "replays", "computing_ns")
 _ARRIVE, _FIRST_TOKEN, _DONE = 2, 0, 1  # at one instant, what is done is stored before others ask
 
 
@@ -27,11 +28,11 @@ _ARRIVE, _FIRST_TOKEN, _DONE = 2, 0, 1  # at one instant, what is done is stored
 class ReplayRules:
     """`choose`: use a slower tier only where that is faster than computing.
 
-    `token_ns`: time of one reply token, for requests that follow a reply.
+    `token_ns(context)`: time of one reply token, for requests that follow a reply.
     """
 
     choose: bool = False
-    token_ns: int = 20_000_000
+    token_ns: Callable[[int], int] = lambda context: 20_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,8 @@ class TierTotals:
 class ReplayTotals:
     """Sums of a run, and per request [N]: first token with the cache and without, in ns.
 
-    `vetoed_tokens` by pool. `span_s`: from the first arrival to the last token.
+    `vetoed_tokens` by pool. `declined`: requests that left a slower tier's hit unused.
+    `computing_ns`: of all prompts, beside loads. `span_s`: first arrival to last token.
     """
 
     policy: str
@@ -69,7 +71,7 @@ class ReplayTotals:
     tiers: tuple[TierTotals, ...]
     ttft_ns: Ints
     uncached_ns: Ints
-    compute_ns: int
+    computing_ns: int
     span_s: float
 
 
@@ -95,7 +97,7 @@ class Replay:
         self._uncached = np.zeros(len(trace), dtype=np.int64)
         self._events: list[tuple[int, int, int]] = []
         self._declined = 0
-        self._sums = dict.fromkeys(("loaded", "recomputed", "computed", "rounding", "replays"), 0)
+        self._sums = dict.fromkeys(_SUMS, 0)
         self._vetoed: dict[str, int] = {}
         self._by_tier = {store.tier.name: 0 for store in cache.stores}
 
@@ -135,11 +137,12 @@ class Replay:
             self._declined += plan.hit.loaded_tokens < whole.hit.loaded_tokens
         self.cache.use(found, plan.hit, now_ns / 1e9)
         self._count(plan.hit)
+        self._sums["computing_ns"] += plan.compute_ns
         self._plans[request] = plan
         self._ttft[request] = plan.ttft_ns
         self._uncached[request] = self.timer.prefill_ns(prompt, 0)
         first = now_ns + plan.ttft_ns
-        reply = max(0, int(self.trace.output_tokens[request]) - 1) * self.rules.token_ns
+        reply = max(0, int(self.trace.output_tokens[request]) - 1) * self.rules.token_ns(prompt)
         heapq.heappush(self._events, (first, _FIRST_TOKEN, request))
         heapq.heappush(self._events, (first + reply, _DONE, request))
 
@@ -219,7 +222,7 @@ class Replay:
             ),
             ttft_ns=self._ttft,
             uncached_ns=self._uncached,
-            compute_ns=int((self._uncached - self._ttft).sum()),
+            computing_ns=sums["computing_ns"],
             span_s=span_s,
         )
 

@@ -57,12 +57,7 @@ class RestoreTimer:
         """Times of a hit."""
         loads = tuple((tier.name, self._load_ns(tier, hit)) for tier in self.tiers)
         loading = sum(ns for _, ns in loads)
-        replay = self._replay_ns(hit)
-        # What is computed anew begins where all pages are in place.
-        past = hit.loaded_tokens
-        if hit.replay is not None:
-            past += hit.replay.tokens
-        compute = replay + self.prefill_ns(hit.prompt_tokens - past, past)
+        compute, replay = self._compute_ns(hit)
         if self.layer_by_layer:
             first_load, first_compute = loading / self.layers, compute / self.layers
             ttft = round(max(loading + first_compute, first_load + compute))
@@ -92,13 +87,20 @@ class RestoreTimer:
                 nbytes += self.sizes.overlap_bytes
         return tier.read_ns(nbytes, objects)
 
-    def _replay_ns(self, hit: PrefixHit) -> int:
-        """Replayed tokens at the price of a prefill, by the share of layers that they run in."""
+    def _compute_ns(self, hit: PrefixHit) -> tuple[int, int]:
+        """All computing, and what a replay adds to it: replayed and new tokens run together.
+
+        Tokens that a trimmed replay runs through some layers count by their share of layers.
+        """
+        left = hit.prompt_tokens - hit.loaded_tokens
         work = hit.replay
+        whole = self.prefill_ns(left, hit.loaded_tokens)
         if work is None or not work.tokens:
-            return 0
+            return whole, 0
+        new = self.prefill_ns(left - work.tokens, hit.loaded_tokens + work.tokens)
         share = work.token_layers / (work.tokens * self.layers)
-        return round(share * self.prefill_ns(work.tokens, hit.loaded_tokens))
+        replay = round(share * (whole - new))
+        return new + replay, replay
 
 
 def fastest(plans: Sequence[RestorePlan]) -> RestorePlan:

@@ -7,7 +7,7 @@ every token, rows live and leave with the pages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import lcm
 
@@ -20,6 +20,7 @@ from simulator.prefix.prefix_index import Match, PrefixIndex, Runs
 from simulator.prefix.segment import Segment
 from simulator.prefix.segment_pool import SegmentPool
 from simulator.prefix.tier import Tier
+from simulator.prefix.tier_store import RowsWithPages, TierCheckpoints, TierStore
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import Periodic, StoredSpan
 from simulator.prefix.window_policy import WindowPolicy
@@ -53,53 +54,6 @@ class CacheRules:
                     f"window policy {self.policy.name!r}: a period of {part.period:,} tokens is no "
                     f"multiple of the {granule:,} of a hit; nearest is {near:,}"
                 )
-
-
-@dataclass(slots=True)
-class TierStore:
-    """A tier with its two pools, and the bytes that went in and out."""
-
-    tier: Tier
-    pages: SegmentPool
-    windows: WindowPool
-    block_bytes: int
-    checkpoint_bytes: int
-    written_bytes: int = 0
-    read_bytes: int = 0
-    peak_bytes: int = field(default=0)
-
-    @property
-    def used_bytes(self) -> int:
-        """What is stored now."""
-        return self.pages.used_blocks * self.block_bytes + self.windows.used * self.checkpoint_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class RowsWithPages:
-    """Window rows of every token, in the tiers that the pages are in."""
-
-    extents: Sequence[Extent]
-    granule: int
-
-    def last(self, limit: int) -> tuple[int, str] | None:
-        """Any whole granule of the pages."""
-        end = max((extent.end for extent in self.extents), default=0)
-        at = whole_granules(min(limit, end), self.granule)
-        return (at, next(e.tier for e in self.extents if e.end >= at)) if at else None
-
-
-@dataclass(frozen=True, slots=True)
-class TierCheckpoints:
-    """Checkpoints along a path in some tiers, fastest first."""
-
-    stores: Sequence[TierStore]
-    path: Sequence[Segment]
-
-    def last(self, limit: int) -> tuple[int, str] | None:
-        """Largest in any tier; of equal ones that of the fastest."""
-        found = [(store.windows.last(self.path, limit), store.tier.name) for store in self.stores]
-        best = max(found, key=lambda one: one[0], default=(0, ""))
-        return best if best[0] else None
 
 
 class TieredCache:

@@ -131,3 +131,48 @@ def test_mooncake_from_the_command_line(capsys, tmp_path):
         row["policy"]: 100 * row["hit_fraction"] for row in json.loads(path.read_text())["policies"]
     }
     assert percent["boundary"] == pytest.approx(34.97, abs=0.05)
+
+
+def test_on_tiers(capsys, trace, tmp_path):
+    path = tmp_path / "out.json"
+    arguments = (
+        "--trace", trace, "--policies", "full,boundary,bounded:128", "--model", "v4-flash",
+        "--write", "back", "--choose", "--json",
+    )  # fmt: skip
+    code, out, _ = run(capsys, *arguments, path)
+    assert code == 0
+    assert "v4-flash on 8 h200" in out
+    assert "bounded:128 ~" in out
+    data = json.loads(path.read_text())
+    assert data["schema"] == "v4sim.prefix_tiers/1"
+    for row in data["policies"]:
+        fates = row["loaded_tokens"] + row["recomputed_tokens"] + row["computed_tokens"]
+        assert fates == row["input_tokens"] == 4_724
+        assert len(row["ttft_ns"]) == 4
+        assert row["ttft_mean_s"] <= row["uncached_mean_s"]
+        assert row["usd_per_m_input"] > 0
+        assert [tier["name"] for tier in row["tiers"]] == ["hbm", "dram", "nvme", "remote"]
+    # All three prompts asked at 0 are served before any of them is stored; pages are of 128.
+    assert data["policies"][0]["loaded_tokens"] == 1_408 + 512
+    again = tmp_path / "again.json"
+    run(capsys, *arguments, again)
+    assert json.loads(again.read_text())["policies"] == data["policies"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--capacity-tokens", "1M"], "belongs to --reference"),
+        (["--tiers", "nodes"], "unknown tiers 'nodes'"),
+        (["--node", "h200x8"], "did you mean 'h200-x8'"),
+        (["--write", "thru"], "did you mean 'through'"),
+        (["--window-eviction", "lur"], "did you mean 'lru'"),
+        (["--engine", "vllm-0.33", "--policies", "periodic:128"], "nearest is 256"),
+    ],
+)
+def test_bad_tiers_are_a_sentence(capsys, trace, options, says):
+    code, out, err = run(capsys, "--trace", trace, *options)
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""

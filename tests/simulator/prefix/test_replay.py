@@ -55,7 +55,7 @@ def replay(trace, name, capacities, write="through", choose=False, **options):
     timer = RestoreTimer(
         tiers=tiers, sizes=SIZES, layers=5, prefill_ns=prefill_ns, rows_with_pages=policy.everywhere
     )
-    run = Replay(trace, cache, timer, ReplayRules(choose=choose, token_ns=1_000))
+    run = Replay(trace, cache, timer, ReplayRules(choose=choose, token_ns=lambda context: 1_000))
     return run.run(), cache
 
 
@@ -217,3 +217,22 @@ def test_loads_overlap_layer_by_layer():
 def test_a_period_off_the_granule_is_refused():
     with pytest.raises(InputError, match="no multiple of the 32 of a hit; nearest is 96"):
         replay(far_apart([[1]]), "periodic:100", [LARGE])
+
+
+def test_a_replay_runs_with_the_new_tokens():
+    """Whole: one prefill behind what is loaded. Trimmed: by the share of layers that run."""
+    tiers = tiers_of(LARGE)
+    timer = RestoreTimer(tiers=tiers, sizes=SIZES, layers=5, prefill_ns=prefill_ns)
+    pages = Residency(known_tokens=640, compressed=[Extent(640, tiers[0].name)])
+    plans = {}
+    for name in ("zero", "zero:trimmed"):
+        rule = HitRule(policy=parse_window_policy(name), geometry=GEOMETRY, granule_tokens=32)
+        plans[name] = timer.plan(rule.find(700, pages))
+    assert plans["zero"].hit.loaded_tokens == 640 - 80
+    assert plans["zero"].compute_ns == prefill_ns(140, 560)
+    # Rows of 16, 31, 46, 61 and 76 tokens from the top layer down; the top one is not run.
+    work = plans["zero:trimmed"].hit.replay
+    assert (work.tokens, work.token_layers) == (76, 16 + 31 + 46 + 61)
+    added = (prefill_ns(136, 564) - prefill_ns(60, 640)) * work.token_layers / (76 * 5)
+    assert plans["zero:trimmed"].compute_ns == prefill_ns(60, 640) + round(added)
+    assert plans["zero:trimmed"].replay_ns == round(added)

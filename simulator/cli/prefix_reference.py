@@ -1,0 +1,125 @@
+"""`v4sim prefix compare --reference`: hits counted in file order, without tiers or time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli.options import console, error_console, save_json
+
+if TYPE_CHECKING:
+    from reports.text_table import TextColumn
+    from simulator.prefix.reference import ReferenceCounts
+    from simulator.prefix.window_policy import WindowPolicy
+    from workloads.traffic.trace import Trace
+
+SCHEMA = "v4sim.prefix_reference/1"
+
+
+def count_reference(
+    trace: Trace,
+    policies: list[WindowPolicy],
+    capacities: list[int],
+    evictions: list[str],
+    model: str,
+    json: Path | None,
+) -> None:
+    """Count, write, print."""
+    from simulator.basis.assumptions import assumptions_of
+    from simulator.prefix.granularity import rounding_note
+    from simulator.prefix.known_prefix import marked_boundary
+    from simulator.prefix.reference import reference_counts
+    from simulator.prefix.window_geometry import WindowGeometry
+    from simulator.prefix.window_parts import Bounded
+    from workloads.deepseek_v4.config import find_model
+
+    geometry = WindowGeometry.of_model(find_model(model))
+    passes = 1 + len(evictions) * bool(capacities)
+    with error_console().status("counting hits") as status:
+
+        def advance(done: int) -> None:
+            if done % 4096 == 0:
+                share = done / max(1, passes * len(trace))
+                status.update(f"counting hits: {100 * share:.0f} % of {len(trace):,} requests")
+
+        counts = reference_counts(trace, policies, geometry, capacities, evictions, advance)
+    assumed: list[object] = [reference_counts, marked_boundary]
+    if not all(policy.exact for policy in policies):
+        assumed.append(Bounded)
+    notes = [
+        *trace.notes,
+        rounding_note(trace.block_tokens, 1),
+        *(f"policy {p.name} is approximate" for p in policies if not p.exact),
+    ]
+    save_json(json, _as_json(counts, model, notes, assumptions_of(assumed)))
+    _print(counts, model, notes)
+
+
+def _as_json(
+    counts: ReferenceCounts, model: str, notes: list[str], assumptions: tuple[str, ...]
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    data: dict[str, Any] = {"schema": SCHEMA, "model": model, **asdict(counts)}
+    for row in (*data["policies"], *data["capacities"]):
+        for name in ("hit_tokens", "served_hit_tokens"):
+            row[name.replace("tokens", "fraction")] = row[name] / max(1, counts.input_tokens)
+    return {**data, "notes": notes, "assumptions": list(assumptions)}
+
+
+def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
+    from reports.text_table import text_table, wrapped
+
+    width = console().width
+    known = counts.known_blocks / max(1, counts.blocks)
+    answer = (
+        f"{counts.trace}: {counts.requests:,} requests, {counts.input_tokens:,} input tokens, "
+        f"{counts.blocks:,} blocks of {counts.block_tokens} ({counts.distinct_blocks:,} distinct, "
+        f"{100 * known:.2f} % seen before). Hits are shares of all input tokens, counted over "
+        f"whole prompts; served ones leave the last token of each to be computed."
+    )
+    console().print(wrapped(answer, width), style="bold")
+    console().print(f"\nWindow policies, unlimited capacity, {model}", style="bold")
+    console().print(text_table(_policy_columns(counts), width))
+    if counts.capacities:
+        console().print("\nOne shared pool of bounded size, windows left aside", style="bold")
+        console().print(text_table(_capacity_columns(counts), width))
+    for note in notes:
+        console().print(wrapped(note, width), style="dim")
+
+
+def _policy_columns(counts: ReferenceCounts) -> list[TextColumn]:
+    from reports.text_table import TextColumn
+
+    rows = counts.policies
+    hit = [_percent(row.hit_tokens, counts) for row in rows]
+    served = [_percent(row.served_hit_tokens, counts) for row in rows]
+    lost = [f"{row.window_lost_tokens:,}" for row in rows]
+    replayed = [f"{row.replayed_requests:,}" for row in rows]
+    kind = ["exact" if row.exact else "approximate" for row in rows]
+    return [
+        TextColumn(heading="policy", cells=[row.policy for row in rows], left=True),
+        TextColumn(heading="hit", cells=hit),
+        TextColumn(heading="served", cells=served, rank=1),
+        TextColumn(heading="known tokens\nlost to windows", cells=lost, rank=3),
+        TextColumn(heading="requests\nreplayed", cells=replayed, rank=4),
+        TextColumn(heading="result", cells=kind, left=True, rank=2),
+    ]
+
+
+def _capacity_columns(counts: ReferenceCounts) -> list[TextColumn]:
+    from reports.text_table import TextColumn
+
+    rows = counts.capacities
+    served = [_percent(row.served_hit_tokens, counts) for row in rows]
+    return [
+        TextColumn(heading="eviction", cells=[row.eviction for row in rows], left=True),
+        TextColumn(heading="tokens", cells=[f"{row.capacity_tokens:,}" for row in rows]),
+        TextColumn(heading="hit", cells=[_percent(row.hit_tokens, counts) for row in rows]),
+        TextColumn(heading="served", cells=served, rank=1),
+        TextColumn(heading="peak blocks", cells=[f"{row.peak_blocks:,}" for row in rows], rank=2),
+    ]
+
+
+def _percent(tokens: int, counts: ReferenceCounts) -> str:
+    return f"{100 * tokens / max(1, counts.input_tokens):.2f} %"

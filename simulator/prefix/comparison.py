@@ -1,0 +1,168 @@
+"""Window policies side by side on one trace, one deployment and one set of tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.basis.whole import round_up
+from simulator.cost.question import AskedStep
+from simulator.cost.step_timer import StepTimer
+from simulator.layout.geometry import bind_layout
+from simulator.lower.profile import find_profile, layout_of
+from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
+from simulator.prefix.prefill_clock import PrefillClock
+from simulator.prefix.replay import Replay, ReplayRules, ReplayTotals
+from simulator.prefix.restore_time import RestoreTimer
+from simulator.prefix.tier import SECONDS_A_DAY, Tier
+from simulator.prefix.tiered_cache import CacheRules, TieredCache
+from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_policy import WindowPolicy
+from simulator.prefix.write_policy import WritePolicy
+from workloads.traffic.trace import Trace
+
+# Contexts at which the time of a reply token is costed; it changes little in between.
+_REPLY_STEP_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheDeployment:
+    """What serves and stores: model and chips (`asked`), tiers, and how they are written.
+
+    `usd_per_chip_hour`: None where no price is known; `price_text` says whose and when.
+    """
+
+    asked: AskedStep
+    tiers: tuple[Tier, ...]
+    write: WritePolicy
+    page_eviction: str = "lru"
+    window_eviction: str = "lru"
+    choose: bool = False
+    layer_by_layer: bool = True
+    usd_per_chip_hour: float | None = None
+    price_text: str = ""
+
+    @property
+    def sizes(self) -> CachedBytes:
+        """Bytes in the engine's granules."""
+        question = self.asked.question
+        layout = layout_of(find_profile(question.engine))
+        return cached_bytes(
+            bind_layout(layout, self.asked.config, kv=question.kv_dtype, index=question.index_dtype)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """One policy's run in the figures of the table; shares are of all input tokens.
+
+    `chip_s_saved`: chip-seconds of prefill that the cache spared. `usd_per_m_input`: chips' time of
+    all prefills per million input tokens, tiers not counted.
+    """
+
+    totals: ReplayTotals
+    hit_fraction: float
+    hit_fraction_by_tier: dict[str, float]
+    vetoed_fraction_by_pool: dict[str, float]
+    recomputed_fraction: float
+    written_bytes_per_s: dict[str, float]
+    written_bytes_per_day: dict[str, float]
+    chip_s_saved: float
+    ttft_mean_s: float
+    ttft_p99_s: float
+    uncached_mean_s: float
+    uncached_p99_s: float
+    slower_requests: int
+    usd_per_m_input: float | None
+
+
+def compare_policies(
+    trace: Trace,
+    policies: Sequence[WindowPolicy],
+    deployment: CacheDeployment,
+    advance: Callable[[int], None] | None = None,
+) -> list[PolicyRow]:
+    """Replay the trace once a policy; `advance` is called with requests served over all of them.
+
+    Assumes: every chip of the deployment holds a share of each prompt's cache and loads it at the
+    bandwidth that a tier states for the node.
+    """
+    asked = deployment.asked
+    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    clock = PrefillClock(timer.total_ps, 4 * asked.config.index_topk)
+    sizes, geometry = deployment.sizes, WindowGeometry.of_model(asked.config)
+    rows = []
+    for number, policy in enumerate(policies):
+        rules = CacheRules(
+            policy=policy,
+            geometry=geometry,
+            sizes=sizes,
+            write=deployment.write,
+            page_eviction=deployment.page_eviction,
+            window_eviction=deployment.window_eviction,
+        )
+        restore = RestoreTimer(
+            tiers=deployment.tiers,
+            sizes=sizes,
+            layers=geometry.layers,
+            prefill_ns=clock.prefill_ns,
+            layer_by_layer=deployment.layer_by_layer,
+            rows_with_pages=policy.everywhere,
+        )
+        cache = TieredCache(deployment.tiers, rules, trace.block_tokens)
+        replay = Replay(
+            trace,
+            cache,
+            restore,
+            ReplayRules(choose=deployment.choose, token_ns=_rounded(clock.token_ns)),
+        )
+        before = number * len(trace)
+        totals = replay.run(None if advance is None else _shifted(advance, before))
+        rows.append(policy_row(totals, deployment))
+    return rows
+
+
+def policy_row(totals: ReplayTotals, deployment: CacheDeployment) -> PolicyRow:
+    """Figures of a run."""
+    tokens, span_s = max(1, totals.input_tokens), max(1e-9, totals.span_s)
+    chips = deployment.asked.question.count
+    price = deployment.usd_per_chip_hour
+    computing_s = totals.computing_ns / 1e9
+    per_s = {tier.name: tier.written_bytes / span_s for tier in totals.tiers}
+    return PolicyRow(
+        totals=totals,
+        hit_fraction=totals.loaded_tokens / tokens,
+        hit_fraction_by_tier={t.name: t.loaded_tokens / tokens for t in totals.tiers},
+        vetoed_fraction_by_pool={p: n / tokens for p, n in totals.vetoed_tokens.items()},
+        recomputed_fraction=totals.recomputed_tokens / tokens,
+        written_bytes_per_s=per_s,
+        written_bytes_per_day={name: SECONDS_A_DAY * rate for name, rate in per_s.items()},
+        chip_s_saved=(int(totals.uncached_ns.sum()) / 1e9 - computing_s) * chips,
+        ttft_mean_s=float(totals.ttft_ns.mean()) / 1e9,
+        ttft_p99_s=float(np.percentile(totals.ttft_ns, 99)) / 1e9,
+        uncached_mean_s=float(totals.uncached_ns.mean()) / 1e9,
+        uncached_p99_s=float(np.percentile(totals.uncached_ns, 99)) / 1e9,
+        slower_requests=int((totals.ttft_ns > totals.uncached_ns).sum()),
+        usd_per_m_input=None
+        if price is None
+        else computing_s * chips * price / 3600 / tokens * 1e6,
+    )
+
+
+def _rounded(token_ns: Callable[[int], int]) -> Callable[[int], int]:
+    """A reply token's time, costed at few contexts."""
+    known: dict[int, int] = {}
+
+    def rounded(context: int) -> int:
+        near = round_up(max(1, context), _REPLY_STEP_TOKENS)
+        if near not in known:
+            known[near] = token_ns(near)
+        return known[near]
+
+    return rounded
+
+
+def _shifted(advance: Callable[[int], None], before: int) -> Callable[[int], None]:
+    return lambda served: advance(before + served)
