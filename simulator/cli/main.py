@@ -1,6 +1,6 @@
 """The `v4sim` command: one thin module a subcommand, errors as one sentence, exit codes.
 
-Exit codes: 0 done; 1 a check failed; 2 bad input; 130 interrupted.
+Exit codes: 0 done; 1 a check failed; 2 bad input; 3 a model does not fit; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from simulator.cli import (
     layout,
     models,
     prefix,
+    serve,
     step,
     sweep,
     trace,
@@ -56,6 +57,7 @@ app.command("layout")(layout.layout)
 app.command("address")(address.address)
 app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
+app.command("serve")(serve.serve)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)

@@ -1,0 +1,228 @@
+"""Figures of a serving run: distributions, the run over time, goodput, and where the money goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.figure_style import axis, layout
+from reports.palette import INK, RESOURCE_COLORS
+from reports.served import Served
+from simulator.serve.token_gaps import token_gaps
+
+Floats = NDArray[np.float64]
+_HEIGHT = 300
+_POINTS = 300
+_BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
+_GREY = RESOURCE_COLORS["launch"]
+
+
+def serve_figures(served: Served) -> dict[str, dict[str, Any]]:
+    """Figures by name; there is one for each of `captions`."""
+    figures = {
+        "ttft": _distribution(*_ttft(served)),
+        "tpot": _distribution(*_tpot(served)),
+        "itl": _distribution(*_itl(served)),
+        "money": _money(served),
+        "batch": _batch(served),
+        "busy": _busy(served),
+        "tokens": _tokens(served),
+        "flow": _flow(served),
+    }
+    if served.summary.goodput is not None:
+        figures["goodput"] = _goodput(served)
+    return {name: figures[name] for name in captions(served)}
+
+
+def captions(served: Served) -> dict[str, str]:
+    """What each figure shows, in the order of the page."""
+    found = {
+        "ttft": "Time to first token: share of requests that had it by then",
+        "tpot": "Time per output token: share of requests at most so slow",
+        "itl": "Time between tokens (ITL): share of all gaps at most so long",
+        "money": "Where the money goes",
+        "batch": "Requests over time, by where they are",
+        "busy": "Share of time in steps, over time",
+        "tokens": "Tokens over time",
+        "flow": "Arrivals and ends over time",
+    }
+    if served.summary.goodput is not None:
+        found["goodput"] = "Goodput if every service level were tighter or looser"
+    return found
+
+
+def _ttft(served: Served) -> tuple[Floats, NDArray[Any], float | None, str]:
+    values = served.run.requests.ttft_ns() / 1e9
+    return values, np.ones(len(values)), served.run.scenario.service_levels.ttft_s, "s"
+
+
+def _tpot(served: Served) -> tuple[Floats, NDArray[Any], float | None, str]:
+    values = served.run.requests.tpot_ns() / 1e9
+    level = served.run.scenario.service_levels.tpot_ms
+    return values, np.ones(len(values)), level / 1000 if level else None, "s"
+
+
+def _itl(served: Served) -> tuple[Floats, NDArray[Any], float | None, str]:
+    values, weights = token_gaps(served.run.steps, served.run.requests)
+    return values / 1e9, weights.astype(np.float64), None, "s"
+
+
+def _distribution(
+    values: Floats, weights: NDArray[Any], level: float | None, unit: str
+) -> dict[str, Any]:
+    """Cumulative share by value, the level that is asked for as a line."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    total = reached[-1] if len(reached) and reached[-1] else 1.0
+    shares = np.linspace(0, 1, _POINTS)
+    places = np.searchsorted(reached / total, shares).clip(0, max(0, len(values) - 1))
+    x = values[order][places] if len(values) else np.empty(0)
+    data = _line("", x, shares, _BLUE, "%{y:.1%} within <b>%{x:.4s}" + unit + "</b>")
+    if len(x):
+        data["x"] = [data["x"][0], *data["x"]]
+        data["y"] = [0.0, *data["y"]]
+    least = max(float(x.min()), 1e-6) if len(x) else 1e-3
+    most = max(float(x.max()), least) if len(x) else 1.0
+    log = most / least > 30
+    shape = layout(
+        height=_HEIGHT,
+        x=axis("", ticksuffix=unit, **({"type": "log"} if log else {"rangemode": "tozero"})),
+        y=axis("share", tickformat=".0%", range=[0, 1.02]),
+    )
+    if level is not None:
+        shape["shapes"] = [_upright(level)]
+        shape["annotations"] = [_named(level, f"asked: {level:g} {unit}", log)]
+    return {"data": [data], "layout": _plain(shape)}
+
+
+def _upright(value: float) -> dict[str, Any]:
+    line = {"color": INK, "width": 1.5, "dash": "dash"}
+    ends = {"x0": value, "x1": value, "y0": 0, "y1": 1, "yref": "paper"}
+    return {"type": "line", "layer": "below", "line": line, **ends}
+
+
+def _named(value: float, text: str, log: bool) -> dict[str, Any]:
+    return {
+        "x": float(np.log10(value)) if log else value,
+        "y": 0.06,
+        "yref": "paper",
+        "text": text,
+        "showarrow": False,
+        "xanchor": "right",
+        "xshift": -4,
+    }
+
+
+def _plain(shape: dict[str, Any]) -> dict[str, Any]:
+    """Without legend, and without the room for one."""
+    return {**shape, "showlegend": False, "margin": {**shape["margin"], "b": 48}}
+
+
+def _line(name: str, x: Any, y: Any, color: str, hover: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": np.asarray(x, dtype=float).tolist(),
+        "y": np.asarray(y, dtype=float).tolist(),
+        "line": {"color": color, "width": 2},
+        "hovertemplate": f"{name + ': ' if name else ''}{hover}<extra></extra>",
+    }
+
+
+def _over(served: Served, series: list[tuple[str, Floats, str]], y: dict[str, Any]) -> Any:
+    """Lines over the time since the first arrival, at the middle of the bins."""
+    bins = served.summary.over_time
+    times = bins.start_s - bins.start_s[0] + bins.bin_s / 2
+    shown = ".1%" if "tickformat" in y else ".4s"
+    data = [
+        _line(name, times, values, color, f"<b>%{{y:{shown}}}</b> at %{{x:,.1f}} s")
+        for name, values, color in series
+    ]
+    shape = layout(height=_HEIGHT, x=axis("s since the first arrival", tickformat=",~r"), y=y)
+    return {"data": data, "layout": shape if len(series) > 1 else _plain(shape)}
+
+
+def _batch(served: Served) -> Any:
+    bins = served.summary.over_time
+    series = [
+        ("decoding", bins.decoding, _BLUE),
+        ("prompt under way", bins.in_prefill, _ORANGE),
+        ("in the queue", bins.queued, _GREY),
+    ]
+    return _over(served, series, axis("requests", rangemode="tozero"))
+
+
+def _busy(served: Served) -> Any:
+    y = axis("busy", tickformat=".0%", range=[0, 1.02])
+    return _over(served, [("", served.summary.over_time.busy_share, _BLUE)], y)
+
+
+def _tokens(served: Served) -> Any:
+    bins = served.summary.over_time
+    series = [
+        ("prompt tokens computed", bins.prompt_tokens_per_s, _ORANGE),
+        ("output tokens", bins.output_tokens_per_s, _BLUE),
+    ]
+    return _over(served, series, axis("tokens a second", rangemode="tozero"))
+
+
+def _flow(served: Served) -> Any:
+    bins = served.summary.over_time
+    series = [
+        ("arrive", bins.arrivals_per_s, _GREY),
+        ("end", bins.finished_per_s, _GREEN),
+    ]
+    return _over(served, series, axis("requests a second", rangemode="tozero"))
+
+
+def _goodput(served: Served) -> dict[str, Any]:
+    """Requests a second within the levels x a factor, by the factor."""
+    requests, levels = served.run.requests, served.run.scenario.service_levels
+    done = requests.finished
+    worst = np.zeros(int(done.sum()))
+    if levels.ttft_s is not None:
+        worst = np.maximum(worst, requests.ttft_ns() / 1e9 / levels.ttft_s)
+    if levels.tpot_ms is not None:
+        output = requests.column("output_tokens")[done]
+        span = requests.column("finish_ns")[done] - requests.column("first_token_ns")[done]
+        worst = np.maximum(worst, span / np.maximum(output - 1, 1) / 1e6 / levels.tpot_ms)
+    factors = np.geomspace(1 / 16, 16, 161)
+    kept = np.searchsorted(np.sort(worst), factors, side="right")
+    rate = kept / served.summary.rates.span_s
+    data = _line("", factors, rate, _GREEN, "levels x %{x:.3g}: <b>%{y:.4g} requests/s</b>")
+    ticks = [2.0**power for power in range(-4, 5)]
+    texts = [f"x {tick:g}" if tick >= 1 else f"x 1/{1 / tick:g}" for tick in ticks]
+    x = axis("service levels as asked for, times", type="log", tickvals=ticks, ticktext=texts)
+    shape = layout(height=_HEIGHT, x=x, y=axis("requests a second", rangemode="tozero"))
+    shape["shapes"] = [_upright(1.0)]
+    shape["annotations"] = [_named(1.0, "as asked", True)]
+    return {"data": [data], "layout": _plain(shape)}
+
+
+def _money(served: Served) -> dict[str, Any]:
+    """Dollars (chip-seconds without a price) for prompts, answers, idle time, and tiers."""
+    bill, time = served.bill, served.bill.time
+    kept = sum(use.usd for use in bill.storage)
+    whole = bill.chip_seconds if bill.usd is None else bill.usd - kept
+    unit = "chip-s" if bill.usd is None else "USD"
+    parts = [
+        ("prompts", time.prompts * whole, _ORANGE),
+        ("answers", time.answers * whole, _BLUE),
+        ("idle chips", time.idle * whole, _GREY),
+        *((use.name, use.usd, _GREEN) for use in bill.storage if use.usd),
+    ]
+    data = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [name for name, _, _ in reversed(parts)],
+        "x": [value for _, value, _ in reversed(parts)],
+        "marker": {"color": [color for _, _, color in reversed(parts)]},
+        "text": [f"{value:,.4g} {unit}" for _, value, _ in reversed(parts)],
+        "textposition": "auto",
+        "hovertemplate": "%{y}: <b>%{x:,.4g} " + unit + "</b><extra></extra>",
+    }
+    shape = layout(height=_HEIGHT, x=axis(unit, rangemode="tozero"), y=axis(""))
+    return {"data": [data], "layout": _plain(shape)}

@@ -1,0 +1,70 @@
+"""A serving run as reports take it: the run, its summary, its bill, and all that it assumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.basis.assumptions import assumptions_of
+from simulator.serve import (
+    decode_batch,
+    deployment,
+    money,
+    over_time,
+    replica,
+    resources,
+    router,
+    saturation,
+    step_clock,
+    token_gaps,
+)
+from simulator.serve import metrics as measured
+from simulator.serve.metrics import Summary, summarize
+from simulator.serve.money import Bill, bill_of
+from simulator.serve.run import ServingRun
+
+STEPS_NOTE = (
+    "Steps are costed as v4sim step costs them, on a grid of batches; its report names what that "
+    "assumes."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """All that is shown of a run."""
+
+    run: ServingRun
+    summary: Summary
+    bill: Bill
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Every approximation of the serving layer."""
+        return assumptions_of(
+            [
+                measured.Latencies,
+                measured.Goodput,
+                token_gaps.token_gaps,
+                over_time.over_time,
+                saturation.saturation_of,
+                step_clock.StepClock,
+                deployment.deploy,
+                decode_batch.DecodeBatch,
+                replica.Replica,
+                replica.Replica._preempt,
+                router.ROUTES[self.run.scenario.routing],
+                resources.resources_of,
+                money.ChipTime,
+                money.Bill,
+                money._energy,
+            ]
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the trace's reader, the run and the price have to say."""
+        return (*self.run.trace.notes, STEPS_NOTE, f"Price: {self.bill.price}.")
+
+
+def served(run: ServingRun) -> Served:
+    """Measure and price a run."""
+    return Served(run=run, summary=summarize(run), bill=bill_of(run))

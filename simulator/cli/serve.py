@@ -1,0 +1,138 @@
+"""`v4sim serve`: requests served by replicas on a simulated clock, from a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simulator.basis.errors import DoesNotFitError
+from simulator.cli.options import (
+    JsonFile,
+    command_line,
+    console,
+    error_console,
+    save_json,
+)
+
+if TYPE_CHECKING:
+    from reports.memory_text import TextTable
+    from reports.served import Served
+    from simulator.serve.run import Progress, ServingRun
+
+DOES_NOT_FIT = 3
+
+
+def serve(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Path to YAML, or one that ships: agents, chat, documents, fixed-8k1k.",
+        ),
+    ],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the scenario, such as traffic.made.rate_per_s=2; repeatable.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write page, Parquet tables and summary here."),
+    ] = None,
+    json: JsonFile = None,
+) -> None:
+    """Serve a scenario's requests: latencies, throughput, goodput and cost.
+
+    Exit codes: 0 served; 1 a law of the run is broken; 2 bad input; 3 the model does not fit.
+
+    Example: v4sim serve chat --set traffic.made.rate_per_s=8 --out out/chat
+    """
+    from reports.served import served
+
+    try:
+        found = served(_run(scenario, changes or []))
+    except DoesNotFitError as error:
+        error.exit_code = DOES_NOT_FIT
+        raise
+    _answer(found, out, json)
+    if not found.summary.lawful:
+        raise typer.Exit(1)
+
+
+def _run(scenario: str, changes: list[str]) -> ServingRun:
+    from simulator.serve.run import require_finished, run_scenario
+    from simulator.serve.scenario_file import open_scenario
+
+    asked = open_scenario(scenario, changes)
+    with _progress(asked.name) as progress:
+        run = run_scenario(asked, progress=progress)
+    require_finished(run)
+    return run
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    """A bar on standard error; it goes when the run is over."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=error_console(), transient=True) as bar:
+        task = bar.add_task(f"serving {name}", total=None)
+        yield lambda ended, of: bar.update(task, completed=ended, total=of)
+
+
+def _answer(served: Served, out: Path | None, json: Path | None) -> None:
+    """Write what was asked for, then print."""
+    from reports.serve_bundle import write_serve_report
+    from reports.serve_tables import serve_json
+    from reports.serve_text import alarms, law_sentence, serve_sentence, serve_tables
+    from reports.text_table import wrapped
+
+    files = [] if out is None else write_serve_report(out, served, command_line())
+    save_json(json, serve_json(served) if json is not None else None)
+    width = console().width
+    console().print(wrapped(serve_sentence(served), width), style="bold")
+    for alarm in alarms(served):
+        console().print(wrapped(f"! {alarm}.", width, 2), style="bold red")
+    for table in serve_tables(served):
+        _print_table(table)
+    console().print()
+    style = "dim" if served.summary.lawful else "bold red"
+    console().print(wrapped(law_sentence(served), width, 2), style=style)
+    for note in served.notes[:-1]:  # the price stands with the costs
+        console().print(wrapped(note, width, 2), style="dim")
+    for path in files:
+        console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _print_table(table: TextTable) -> None:
+    from reports.text_table import TextColumn, left_out, text_table, wrapped
+
+    width = console().width
+    console().print(f"\n{table.title}", style="bold")
+    console().print(wrapped(table.note, width), style="dim")
+    columns = [
+        TextColumn(
+            heading=heading,
+            cells=[row[place] for row in table.rows],
+            left=place == 0,
+            rank=place,
+        )
+        for place, heading in enumerate(table.headings)
+    ]
+    console().print(text_table(columns, width))
+    missing = left_out(columns, width)
+    if missing:
+        console().print(wrapped(missing, width), style="dim")
