@@ -7,7 +7,7 @@ is stored when its first token is out, its reply when the last one is.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
 
 Ints = NDArray[np.int64]
 _SUMS = ("loaded", "recomputed", "computed", "rounding", "replays", "computing_ns")
+OCCUPANCY_POINTS = 300
 _ARRIVE, _FIRST_TOKEN, _DONE = 2, 0, 1  # at one instant, what is done is stored before others ask
 
 
@@ -54,6 +55,7 @@ class ReplayTotals:
     """Sums of a run, and per request [N]: first token with the cache and without, in ns.
 
     `vetoed_tokens` by pool. `declined`: requests that left a slower tier's hit unused.
+    `occupancy`: seconds since the first arrival, and bytes stored by tier, now and then.
     `computing_ns`: of all prompts, beside loads. `span_s`: first arrival to last token.
     """
 
@@ -73,6 +75,7 @@ class ReplayTotals:
     uncached_ns: Ints
     computing_ns: int
     span_s: float
+    occupancy: tuple[tuple[float, tuple[int, ...]], ...]
 
 
 class Replay:
@@ -91,12 +94,15 @@ class Replay:
         self.timer = timer
         self.rules = rules
         self._runs = list(run_lists(trace))
-        self._children = _children(trace)
+        self._children = children_of(trace)
         self._plans: list[RestorePlan | None] = [None] * len(trace)
         self._ttft = np.zeros(len(trace), dtype=np.int64)
         self._uncached = np.zeros(len(trace), dtype=np.int64)
         self._events: list[tuple[int, int, int]] = []
         self._declined = 0
+        self._first_ns = 0
+        self._stores = 0
+        self._occupancy: list[tuple[float, tuple[int, ...]]] = []
         self._sums = dict.fromkeys(_SUMS, 0)
         self._vetoed: dict[str, int] = {}
         self._by_tier = {store.tier.name: 0 for store in cache.stores}
@@ -109,7 +115,8 @@ class Replay:
                 heapq.heappush(self._events, (arrival, _ARRIVE, request))
         while self._events:
             now_ns, kind, request = heapq.heappop(self._events)
-            first = now_ns if first is None else first
+            if first is None:
+                first = self._first_ns = now_ns
             last = max(last, now_ns)
             if kind == _ARRIVE:
                 self._arrive(request, now_ns)
@@ -150,9 +157,9 @@ class Replay:
         children = self._children.get(request, ())
         end = int(self.trace.input_tokens[request] + self.trace.output_tokens[request])
         for child in children:
-            if self._goes_on(request, child):
+            if goes_on(self.trace, self._runs, request, child):
                 blocks = end // self.trace.block_tokens
-                self._store(request, now_ns, _head(self._runs[child], blocks), end)
+                self._store(request, now_ns, head_runs(self._runs[child], blocks), end)
                 break
         for child in children:
             arrival = now_ns + int(self.trace.delay_ns[child])
@@ -167,15 +174,10 @@ class Replay:
         assert plan is not None
         prompt = int(self.trace.input_tokens[request])
         self.cache.store(runs, prompt, prompt if end is None else end, plan.hit, now_ns / 1e9)
-
-    def _goes_on(self, request: int, child: int) -> bool:
-        """Whether a prompt holds this one's whole blocks and its reply."""
-        block = self.trace.block_tokens
-        inputs = self.trace.input_tokens
-        end = int(inputs[request] + self.trace.output_tokens[request])
-        whole = int(inputs[request]) // block
-        mine, theirs = self._runs[request], self._runs[child]
-        return int(inputs[child]) >= end and _head(mine, whole) == _head(theirs, whole)
+        if self._stores % max(1, len(self.trace) // OCCUPANCY_POINTS) == 0:
+            used = tuple(store.used_bytes for store in self.cache.stores)
+            self._occupancy.append(((now_ns - self._first_ns) / 1e9, used))
+        self._stores += 1
 
     def _count(self, hit: PrefixHit) -> None:
         sums = self._sums
@@ -224,10 +226,11 @@ class Replay:
             uncached_ns=self._uncached,
             computing_ns=sums["computing_ns"],
             span_s=span_s,
+            occupancy=tuple(self._occupancy),
         )
 
 
-def _children(trace: Trace) -> dict[int, list[int]]:
+def children_of(trace: Trace) -> dict[int, list[int]]:
     """Requests that follow a request's reply, in order."""
     found: dict[int, list[int]] = {}
     for request, parent in enumerate(trace.parent.tolist()):
@@ -236,7 +239,16 @@ def _children(trace: Trace) -> dict[int, list[int]]:
     return found
 
 
-def _head(runs: list[tuple[int, int]], blocks: int) -> list[tuple[int, int]]:
+def goes_on(trace: Trace, runs: Sequence[list[tuple[int, int]]], request: int, child: int) -> bool:
+    """Whether a prompt (`child`) holds another one's whole blocks and its reply."""
+    block, inputs = trace.block_tokens, trace.input_tokens
+    end = int(inputs[request] + trace.output_tokens[request])
+    whole = int(inputs[request]) // block
+    mine, theirs = runs[request], runs[child]
+    return int(inputs[child]) >= end and head_runs(mine, whole) == head_runs(theirs, whole)
+
+
+def head_runs(runs: list[tuple[int, int]], blocks: int) -> list[tuple[int, int]]:
     """Runs of the first blocks; neighbours that go on are joined, so that equal ids compare."""
     out: list[tuple[int, int]] = []
     for first, count in runs:

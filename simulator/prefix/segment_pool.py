@@ -120,6 +120,13 @@ class SegmentPool:
         """Let a segment go whose followers are not held, without calling `on_evict`."""
         self._release(segment)
 
+    def resize(self, capacity_blocks: int) -> None:
+        """Change the capacity; what no longer fits leaves."""
+        self.capacity_blocks = capacity_blocks
+        if self.used_blocks > capacity_blocks:
+            self._make_room(0, set())
+            self._announce()
+
     def on_split(self, head: Segment, tail: Segment) -> None:
         """A held segment has been split: so has what is remembered of it."""
         usage = self._held.get(tail)

@@ -143,14 +143,27 @@ class TieredCache:
             return sizes.pages_bytes(tokens)
         return sizes.window_bytes if pool == "window" else sizes.overlap_bytes
 
+    def resize(self, place: int, capacity_bytes: int) -> None:
+        """Change the size of a tier; what no longer fits leaves it."""
+        store = self.stores[place]
+        for_windows = self._for_windows(store.tier, capacity_bytes)
+        store.pages.resize((capacity_bytes - for_windows) // store.block_bytes)
+        store.windows.resize(for_windows // store.checkpoint_bytes)
+
+    def _for_windows(self, tier: Tier, capacity_bytes: int) -> int:
+        """Part of a tier that windows have for themselves."""
+        policy = self.rules.policy
+        keeps = bool(policy.marks) or any(isinstance(p, Periodic) for p in policy.parts)
+        keeps = keeps and not policy.everywhere
+        return int(capacity_bytes * tier.window_share) if keeps else 0
+
     def _open(self, place: int, tier: Tier) -> TierStore:
         sizes, rules = self.rules.sizes, self.rules
         per_token = sizes.page_bytes / sizes.page_tokens
-        keeps = bool(rules.policy.marks) or any(isinstance(p, Periodic) for p in rules.policy.parts)
         if rules.policy.everywhere:
-            per_token, keeps = per_token + sizes.row_bytes, False
+            per_token += sizes.row_bytes
         block_bytes = -(-round(per_token * 1e6) * self.block_tokens // 10**6)
-        for_windows = int(tier.capacity_bytes * tier.window_share) if keeps else 0
+        for_windows = self._for_windows(tier, tier.capacity_bytes)
         pages = SegmentPool(
             self.index,
             (tier.capacity_bytes - for_windows) // block_bytes,

@@ -114,6 +114,12 @@ class WindowPool:
                 return
             self._remove(oldest)
 
+    def resize(self, capacity: int) -> None:
+        """Change the capacity; checkpoints that no longer fit leave."""
+        self.capacity = capacity
+        while self._count > capacity:
+            self._evict()
+
     def on_split(self, head: Segment, tail: Segment) -> None:
         """Checkpoints go with the blocks that they end in."""
         found = self._at.pop(tail, None)

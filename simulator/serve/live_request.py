@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 UNSET = -1
 
@@ -14,8 +14,10 @@ class LiveRequest:
     `hit_tokens` need no computing; `prompt_tokens` (input, and after a preemption what was already
     answered) are computed from there on in chunks, `computed_tokens` of them so far. `ready_ns`:
     when what is restored has been loaded. `prefilled_tokens`: tokens that prompt steps computed for
-    it in all, after preemptions again. `joined`: decode steps of the replica when it began to
-    decode; it has finished after `finish_step`.
+    it in all, after preemptions again. `shared_tokens`: of its context, those in pages of the
+    prefix cache, which it does not hold itself. `received`: its state came from a prefill replica.
+    `joined`: decode steps of the replica when it began to decode; it has finished after
+    `finish_step`.
     """
 
     index: int
@@ -37,8 +39,8 @@ class LiveRequest:
     context_at_join: float = 0.0
     finish_step: int = 0
     order: int = 0
-    rank: int = 0
-    extra: dict[str, int] = field(default_factory=dict)
+    shared_tokens: int = 0
+    received: bool = False
 
     def __post_init__(self) -> None:
         self.prompt_tokens = self.prompt_tokens or self.input_tokens
@@ -47,6 +49,11 @@ class LiveRequest:
     def waiting_tokens(self) -> int:
         """Tokens of the prompt that are still to be computed."""
         return self.prompt_tokens - self.hit_tokens - self.computed_tokens
+
+    @property
+    def held_tokens(self) -> int:
+        """Tokens of the prompt, and of the first answer, in pages of its own."""
+        return self.prompt_tokens + 1 - self.shared_tokens
 
     @property
     def cached_tokens(self) -> int:

@@ -108,6 +108,7 @@ class Replica:
         self.log = StepLog()
         self._asleep: simpy.Event | None = None
         self._admissions = 0
+        self._is_tight = False
         self.process = env.process(self._run())
 
     @property
@@ -150,8 +151,11 @@ class Replica:
                 self._asleep = None
 
     def _admit(self) -> None:
-        """Take requests in order as long as their prompts fit beside all that is held."""
-        if not self.waiting:
+        """Take requests in order as long as their prompts fit beside all that is held.
+
+        Assumes: once a request had to give way, none is taken until another one has ended.
+        """
+        if not self.waiting or (self._is_tight and (len(self.batch) or self.prompts)):
             return
         contexts = self.batch.contexts()
         while self.waiting:
@@ -295,6 +299,7 @@ class Replica:
             before it goes on.
         """
         self.batch.leave(request)
+        self._is_tight = True
         request.preemptions += 1
         request.shared_tokens = 0
         computed = request.input_tokens + request.answered_tokens - 1
@@ -310,6 +315,7 @@ class Replica:
 
     def _end(self, request: LiveRequest) -> None:
         """The last token is out."""
+        self._is_tight = False
         request.shared_tokens = 0
         request.answered_tokens = request.output_tokens
         request.finish_ns = int(self.env.now)
