@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hwmodels.machine import to_ps
@@ -14,12 +15,14 @@ from simulator.cost.filling import filled_by, numbers_in
 from simulator.cost.layer_time import Cost
 from simulator.cost.price import Target
 from simulator.cost.programs import CALLS, PROGRAMS
-from simulator.kernels.causes import shared_out
-from simulator.kernels.constants_file import held_constants
+from simulator.kernels.causes import part_of
+from simulator.kernels.constants_file import FamilyFile, held_constants
 from simulator.lower.kernel import Demand, ProgramCall
 
 # Seconds of a kernel by cause.
 Seconds = Mapping[str, float]
+# Calls whose seconds are kept.
+MOST_KNOWN = 4096
 # Programs that look at products, or at bytes and not only at the call.
 _BY_PRODUCTS = ("gemm", "moe")
 _BY_BYTES = ("elementwise",)
@@ -39,11 +42,15 @@ class ProgramBatch:
         self.places = [number.place for number in numbers_in(everything)]
         place = {question: i for i, question in enumerate(everything)}
         self._answers = [place[question] for question in asked]
+        # Seconds of the calls of earlier steps: many depend on nothing but the number of tokens.
+        self._known: dict[FamilyCall, Seconds] = {}
+        # A timer keeps to the constants that it has begun with.
+        self._files: dict[tuple[str, Path], FamilyFile] = {}
         self._contends = [isinstance(question, Demand) for question in asked]
 
     def costs(self, floors: Floors, launch_ps: int, values: Sequence[Any]) -> list[Cost] | None:
         """Price of each demand in a replay; None where a program leaves one to the tile model."""
-        with held_constants():
+        with held_constants(self._files):
             found = self._answered([fill(values) for fill in self._fills])
             if found is None:
                 return None
@@ -84,10 +91,16 @@ class ProgramBatch:
         """Seconds of calls by their place; each table has the rows of one family."""
         found: list[Seconds] = [{}] * count
         for rows in tables:
-            parts = parts_of([call for _, call in rows], self._target.chip)
-            columns = {cause: value.tolist() for cause, value in parts.seconds.items()}
-            for row, (place, _) in enumerate(rows):
-                found[place] = {cause: column[row] for cause, column in columns.items()}
+            new = [call for _, call in rows if call not in self._known]
+            if new:
+                parts = parts_of(new, self._target.chip)
+                columns = {cause: value.tolist() for cause, value in parts.seconds.items()}
+                for row, call in enumerate(new):
+                    self._known[call] = {c: column[row] for c, column in columns.items()}
+            for place, call in rows:
+                found[place] = self._known[call]
+        while len(self._known) > MOST_KNOWN:
+            self._known.pop(next(iter(self._known)))
         return found
 
 
@@ -145,13 +158,13 @@ def _named(demand: Demand) -> ProgramCall:
 
 
 def _timed(seconds: Seconds) -> tuple[int, int]:
-    """Duration and the launch's part of it."""
+    """Duration and the launch's part of it; see `engine_price`."""
     total = to_ps(sum(seconds.values()))
     if not seconds.get("launch"):
         return total, 0
     if sum(1 for part in seconds.values() if part > 0) == 1:
         return total, total
-    return total, shared_out(total, seconds).get("launch", 0)
+    return total, part_of("launch", total, seconds)
 
 
 def _cost(total: int, launch: int, gap_ps: int, busy: list[int], contends: bool) -> Cost:

@@ -39,7 +39,7 @@ def all_reduce_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
         "nccl_dtype": "half",
         "op_name": "all_reduce",
     }
-    return [FamilyCall(find_family(constants.family).parts, constants, row)]
+    return [FamilyCall(find_family(constants.family).parts, constants, tuple(row.items()))]
 
 
 def gather_scatter(demand: Demand, target: Target) -> Priced | None:
@@ -60,7 +60,7 @@ def gather_scatter_calls(demand: Demand, target: Target) -> list[FamilyCall] | N
         "op_name": call.operation,
     }
     constants = Borrowable(NcclRing.name, constants_for(NcclRing.name, target.chip), False)
-    return [FamilyCall(_RING.parts, constants, row)]
+    return [FamilyCall(_RING.parts, constants, tuple(row.items()))]
 
 
 def exchange(demand: Demand, target: Target) -> Priced | None:

@@ -16,24 +16,38 @@ Columns = Mapping[str, np.ndarray]
 Form = Callable[[Columns, ChipSpec, Mapping[str, float]], Parts]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FamilyCall:
-    """One row of a form's columns. Rows of equal forms and constants may be worked out at once."""
+    """One row of a form's columns. Rows of equal forms and constants may be worked out at once.
+
+    `row` has names and values. Constants are equal where they come from one reading of a file.
+    """
 
     form: Form
     constants: Borrowable
-    row: Mapping[str, float | str]
+    row: tuple[tuple[str, float | str], ...]
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for rows of the same table."""
-        return self.form, id(self.constants.stored.fit), *self.row
+        return self.form, id(self.constants.stored.fit), *(name for name, _ in self.row)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FamilyCall):
+            return NotImplemented
+        same = self.constants.stored.fit is other.constants.stored.fit
+        return same and self.form == other.form and self.row == other.row
+
+    def __hash__(self) -> int:
+        return hash((self.form, id(self.constants.stored.fit), self.row))
 
 
 def parts_of(calls: Sequence[FamilyCall], chip: ChipSpec) -> Parts:
     """Seconds by cause of calls with equal keys, one value a call."""
     first = calls[0]
-    columns = {name: np.array([call.row[name] for call in calls]) for name in first.row}
+    columns = {
+        name: np.array([call.row[i][1] for call in calls]) for i, (name, _) in enumerate(first.row)
+    }
     return first.form(columns, chip, first.constants.values)
 
 

@@ -119,7 +119,8 @@ def gemm(demand: Demand, target: Target) -> list[FamilyCall] | None:
         kernel = _family(constants.family, GemmFamily).kernel
         if target.chip.matrix_flops_per_s(kernel.format.matrix_dtype) is None:
             return None
-        row = {name: float(getattr(product, name)) for name in ("rows", "columns", "depth")}
+        sizes = ("rows", "columns", "depth")
+        row = tuple((name, float(getattr(product, name))) for name in sizes)
         found.append(FamilyCall(_GemmForm(kernel), constants, row))
     return found
 
@@ -150,7 +151,7 @@ def moe(demand: Demand, target: Target) -> list[FamilyCall] | None:
     family = _family(constants.family, MoeFamily)  # type: ignore[type-abstract]
     if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
         return None
-    return [FamilyCall(family.parts, constants, row)]
+    return [FamilyCall(family.parts, constants, tuple(row.items()))]
 
 
 def hyper_connection(demand: Demand, target: Target) -> list[FamilyCall] | None:
@@ -169,7 +170,7 @@ def hyper_connection(demand: Demand, target: Target) -> list[FamilyCall] | None:
         "hc_mult": float(call.streams),
         "num_sites": 1.0,
     }
-    return [FamilyCall(find_family(constants.family).parts, constants, row)]
+    return [FamilyCall(find_family(constants.family).parts, constants, tuple(row.items()))]
 
 
 def elementwise(demand: Demand, target: Target) -> list[FamilyCall] | None:
@@ -177,7 +178,7 @@ def elementwise(demand: Demand, target: Target) -> list[FamilyCall] | None:
     constants = constants_of(demand, target)
     if constants is None:
         return None
-    return [FamilyCall(_moved, constants, {"moved_bytes": float(demand.moved_bytes)})]
+    return [FamilyCall(_moved, constants, (("moved_bytes", float(demand.moved_bytes)),))]
 
 
 def _moved(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:

@@ -28,6 +28,8 @@ from simulator.kernels.warmth import ROTATION_FADE, warm_share
 
 GROUP_DEPTH = HEADS_PER_GROUP * HEAD_DIM
 INDEX_COMPRESSOR_WIDTH = 512
+# All that GEMMs depend on.
+GEMM_COLUMNS = ("tokens", "heads", "hidden", "query_rank", "csa", "hca", "fp8", "cold")
 # Calls whose GEMMs are worked out together: more would take too large arrays of tiles.
 FEW_CALLS = 16
 # GEMMs that only CSA has.

@@ -25,7 +25,7 @@ from simulator.kernels.attention_calls import (
     AttentionCalls,
     attention_calls,
 )
-from simulator.kernels.attention_gemms import INDEX_COMPRESSOR_WIDTH, module_gemms
+from simulator.kernels.attention_gemms import GEMM_COLUMNS, INDEX_COMPRESSOR_WIDTH, module_gemms
 from simulator.kernels.attention_present import present
 from simulator.kernels.attention_stages import either, only, staged
 from simulator.kernels.constant import Constant
@@ -66,6 +66,8 @@ class AttentionModule(Family):
     section: ClassVar[str]
     _decided: AttentionDecisions | None = None
     _remembered: ClassVar[Remembered] = Remembered()
+    # Steps of as many tokens have the same GEMMs, however long their requests are.
+    _remembered_gemms: ClassVar[Remembered] = Remembered()
 
     @property
     def decisions(self) -> AttentionDecisions:
@@ -142,7 +144,12 @@ class AttentionModule(Family):
         """Kernels whose constants other families have."""
         own = self.decisions
         fp8_group = core_architecture(chip) in own.fp8_output_group
-        gemms = module_gemms(calls, chip, stored["gemm_bf16"], stored[own.fp8_gemm], fp8_group)
+        bf16, fp8 = stored["gemm_bf16"], stored[own.fp8_gemm]
+        gemms = self._remembered_gemms.get(
+            (fp8_group, bf16, fp8, *(getattr(calls, name) for name in GEMM_COLUMNS)),
+            chip,
+            lambda: module_gemms(calls, chip, bf16, fp8, fp8_group),
+        )
         sizes = (calls.batch, calls.new, calls.past)
         rows = (*sizes, calls.top_k, calls.ties, chip)
         top_k = _TOP_K[own.top_k_decode](*rows, stored[own.top_k_decode])

@@ -62,6 +62,28 @@ def shared_out(total_ps: int, weights: Mapping[str, float]) -> dict[str, int]:
     return {cause: parts[cause] for cause in CAUSES if parts.get(cause)}
 
 
+def part_of(cause: str, total_ps: int, weights: Mapping[str, float]) -> int:
+    """What `shared_out` gives one cause, which has some weight."""
+    whole = sum(weights.values())
+    if total_ps <= 0 or whole <= 0:
+        return 0
+    missing, part_ps, own = total_ps, 0, (0.0, 0)
+    others = []
+    for name, weight in weights.items():
+        if weight <= 0:
+            continue
+        exact = total_ps * weight / whole
+        down = int(exact)
+        missing -= down
+        others.append((down - exact, _PLACE[name]))
+        if name == cause:
+            part_ps, own = down, others[-1]
+    if missing < 0 or missing > len(others):
+        return shared_out(total_ps, weights).get(cause, 0)
+    rank = sum(1 for other in others if other < own)
+    return part_ps + (rank < missing)
+
+
 def binding_resource(causes_ps: Mapping[str, int]) -> str:
     """The resource that most of the time waits for; launches where there is no time."""
     waits: dict[str, int] = {}

@@ -93,9 +93,9 @@ _HELD: ContextVar[dict[tuple[str, Path], FamilyFile] | None] = ContextVar("held"
 
 
 @contextmanager
-def held_constants() -> Iterator[None]:
-    """Inside the block, a file is looked for once: many kernels of a step ask for the same."""
-    token = _HELD.set({})
+def held_constants(held: dict[tuple[str, Path], FamilyFile]) -> Iterator[None]:
+    """Inside the block, files that are held are not looked for again, and others join them."""
+    token = _HELD.set(held)
     try:
         yield
     finally:

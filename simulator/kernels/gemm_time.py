@@ -16,11 +16,11 @@ Assumes: operands of a GEMM reach the cores in time; activations and output stay
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
@@ -32,7 +32,7 @@ from simulator.kernels.gemm_tiles import (
     OperandFormat,
 )
 from simulator.kernels.parts import Floats, Parts
-from simulator.kernels.pipes import imperfectly_overlapped
+from simulator.kernels.pipes import TINY, imperfectly_overlapped
 from simulator.kernels.power import power_seconds, with_power_limit
 from simulator.kernels.warmth import ROTATION_FADE, warm_share
 from simulator.kernels.waves import tiles_of, waves_of
@@ -59,6 +59,18 @@ class _TileTimes:
     def join(self) -> Floats:
         """Seconds after the K loops."""
         return self.join_traffic + self.join_chain
+
+    def of_tile(self, tiles: NDArray[np.intp]) -> _TileTimes:
+        """Times of one tile a call, of times [tiles, calls]."""
+        calls = np.arange(len(tiles))
+        chain = np.broadcast_to(self.join_chain, self.matrix.shape)
+        return _TileTimes(
+            self.matrix[tiles, calls],
+            self.wait[tiles, calls],
+            self.epilogue[tiles, calls],
+            self.join_traffic[tiles, calls],
+            chain[tiles, calls],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +146,7 @@ class _Gemm:
         shapes = self.kernel.tiling(self.chip).table
         times = self.tile_times(*shapes[:, :, np.newaxis])
         total = np.sqrt(times.loop**2 + memory**2) + times.join
-        return self.tile_times(*shapes[:, total.argmin(axis=0)])
+        return times.of_tile(total.argmin(axis=0))
 
     def seconds(self, weights_warm: Floats) -> dict[str, Floats]:
         """Seconds by cause, before the power limit.
@@ -144,7 +156,7 @@ class _Gemm:
         memory = self.memory_seconds(weights_warm)
         times = self.fastest(memory)
         loop, dram = imperfectly_overlapped(times.loop, memory)
-        share = loop / np.maximum(times.loop, np.finfo(float).tiny)
+        share = loop / np.maximum(times.loop, TINY)
         useful = self.operations / (self.core_rate() * self.chip.core_count)
         return {
             "launch": np.full(self.m.shape, self.constants["floor"] * MICRO),
@@ -154,6 +166,13 @@ class _Gemm:
             "tail": np.maximum(times.matrix - useful, 0.0) * share,
             "serial": times.wait * share + times.join_chain,
         }
+
+
+def _broadcast(*sizes: ArrayLike) -> Sequence[Floats]:
+    """Rows of equal lengths."""
+    found = [np.asarray(size, dtype=np.float64).reshape(-1) for size in sizes]
+    longest = max(len(size) for size in found)
+    return [size if len(size) == longest else np.broadcast_to(size, longest) for size in found]
 
 
 def move_rate(chip: ChipSpec, constants: Mapping[str, float]) -> float:
@@ -191,10 +210,7 @@ def gemm_parts(
     defaults to the open engines' kernel of the type, `constants` are those of its family.
     """
     kernel = kernel or KERNELS[dtype]
-    sizes = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, weights_warm))
-    )
-    rows, columns, depth, warm = sizes
+    rows, columns, depth, warm = _broadcast(m, n, k, weights_warm)
     gemm = _Gemm(rows, columns, depth, kernel, chip, constants)
     seconds = gemm.seconds(warm)
     if quantise:

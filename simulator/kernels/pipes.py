@@ -8,6 +8,8 @@ import numpy as np
 
 from simulator.kernels.parts import Floats
 
+TINY = np.finfo(float).tiny
+
 
 def overlapped(pipes: Mapping[str, Floats]) -> dict[str, Floats]:
     """Seconds by cause of pipes that overlap fully: the longest owns the time, the others none.
@@ -28,8 +30,9 @@ def imperfectly_overlapped(*pipes: Floats) -> tuple[Floats, ...]:
 
     Assumes: pipes of like length cover each other only partly (start, end and jitter in between).
     """
-    total = np.sqrt(np.sum([pipe**2 for pipe in np.broadcast_arrays(*pipes)], axis=0))
-    return tuple(pipe**2 / np.maximum(total, np.finfo(float).tiny) for pipe in pipes)
+    squares = [pipe**2 for pipe in pipes]
+    total = np.maximum(np.sqrt(sum(squares[1:], squares[0])), TINY)
+    return tuple(square / total for square in squares)
 
 
 def exposed(seconds: Floats, cover: Floats) -> Floats:

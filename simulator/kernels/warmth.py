@@ -20,7 +20,8 @@ def warm_share(footprint: Floats, chip: ChipSpec, fade: float = FADE) -> Floats:
 
     Assumes: a cache between least-recently-used (none left past capacity) and random replacement.
     """
-    return np.clip(1.0 + (1.0 - footprint / chip.llc_bytes) / fade, 0.0, 1.0)
+    hits = 1.0 + (1.0 - footprint / chip.llc_bytes) / fade
+    return np.minimum(np.maximum(hits, 0.0), 1.0)
 
 
 def rotated_warm_share(operand: Floats, copies: float | Floats, chip: ChipSpec) -> Floats:
