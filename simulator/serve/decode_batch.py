@@ -62,6 +62,7 @@ class DecodeBatch:
         self._crossings: list[tuple[int, int]] = []
         self._above: set[int] = set()
         self._line: tuple[int, int, float, float] | None = None
+        self._own: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -83,7 +84,7 @@ class DecodeBatch:
             short = self.clock.knee_tokens - request.context_at_join
             crossing = self.steps + math.floor(short / self.rate) + 1
             heapq.heappush(self._crossings, (crossing, request.index))
-        self._line = None
+        self._line = self._own = None
 
     def leave(self, request: LiveRequest) -> None:
         """A request that has finished, or gives way; what it has answered is brought up to date."""
@@ -94,15 +95,17 @@ class DecodeBatch:
         request.answered_tokens = min(
             request.output_tokens, int(request.answered_tokens + gained + 1e-9)
         )
-        self._line = None
+        self._line = self._own = None
 
     def contexts(self) -> NDArray[np.float64]:
         """Tokens in pages of their own of all requests now."""
-        return np.fromiter(
-            (self._context(r) - r.shared_tokens for r in self.requests.values()),
-            np.float64,
-            len(self.requests),
-        )
+        if self._own is None:
+            self._own = np.fromiter(
+                (self._base(r) - r.shared_tokens for r in self.requests.values()),
+                np.float64,
+                len(self.requests),
+            )
+        return self._own + self.steps * self.rate
 
     def groups(self, after: int = 0) -> list[DecodeGroup]:
         """Sums on both sides of the knee, `after` steps from now."""

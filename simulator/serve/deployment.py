@@ -11,11 +11,12 @@ from simulator.cost.question import ask
 from simulator.cost.step_timer import StepTimer
 from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geometry
 from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
+from simulator.layout.geometry import CacheGeometry
 from simulator.layout.rank_memory import stages_of
 from simulator.serve.resources import Resource, resources_of
 from simulator.serve.scenario import Parallel, Scenario
 from simulator.serve.scheduler_rule import SchedulerRule
-from simulator.serve.step_clock import StepClock
+from simulator.serve.step_clock import PromptChunk, StepClock
 from workloads.deepseek_v4.precision import KV_DTYPES
 from workloads.parallel import ParallelLayout
 
@@ -25,7 +26,7 @@ class Deployment:
     """One replica of a scenario.
 
     `lanes`: batches that are under way at once (pipeline stages); each has `resources` and steps by
-    `clock`. `state_bytes_per_token` and `state_bytes_fixed`: cache of one request on one rank.
+    `clock`. `geometry`: the pools of all layers.
     """
 
     clock: StepClock
@@ -33,8 +34,23 @@ class Deployment:
     rule: SchedulerRule
     lanes: int
     capacity: Capacity
-    state_bytes_per_token: float
-    state_bytes_fixed: float
+    geometry: CacheGeometry
+
+    @property
+    def cache_tokens(self) -> float:
+        """Tokens of context that the empty pools of all lanes hold."""
+        grown = [r for r in self.resources if r.units_per_token]
+        return self.lanes * min(r.capacity / r.units_per_token for r in grown)
+
+    def prefill_ns(self, new: int, past: int) -> int:
+        """Time to compute new tokens of a prompt alone, in chunks."""
+        total, end = 0.0, past + new
+        while past < end:
+            taken = min(self.rule.step_tokens, end - past)
+            total += self.clock.step_ns([], [PromptChunk(taken, past)])
+            total += self.rule.step_overhead_ns
+            past += taken
+        return round(total)
 
 
 def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
@@ -54,15 +70,14 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
             demand_bytes=capacity.weight_bytes + capacity.activation_bytes,
             capacity_bytes=question.pool_bytes_allowed,
         )
-    fit = capacity.fits[0]
+    layers = question.config.num_hidden_layers
     return Deployment(
         clock=_clock(scenario, parallel, question),
         resources=_resources(question, capacity, scenario, parallel),
         rule=scheduler_rule(scenario),
         lanes=parallel.pp,
         capacity=capacity,
-        state_bytes_per_token=fit.bytes_per_token,
-        state_bytes_fixed=float(fit.fixed_bytes),
+        geometry=stage_geometry(question, stages_of(layers, 1)[0]),
     )
 
 

@@ -10,11 +10,9 @@ import simpy
 from simulator.basis.errors import InputError
 from simulator.serve.arrivals import Arrivals
 from simulator.serve.deployment import Deployment, deploy
+from simulator.serve.fleet import Fleet
 from simulator.serve.live_request import LiveRequest
-from simulator.serve.replica import NoPrefixes, PrefixSource, Replica
 from simulator.serve.request_log import RequestLog
-from simulator.serve.resources import Ledger
-from simulator.serve.router import ROUTES
 from simulator.serve.scenario import Scenario
 from simulator.serve.step_log import StepLog
 from simulator.serve.traffic import trace_of
@@ -40,68 +38,23 @@ class ServingRun:
     chips: int
 
 
-class _Fleet:
-    """Replicas of a scenario (a pipeline lane counts as one) and the way to them."""
-
-    def __init__(self, env: simpy.Environment, scenario: Scenario, deployment: Deployment) -> None:
-        self.env = env
-        self.scenario = scenario
-        self.deployment = deployment
-        self.choose = ROUTES[scenario.routing]
-        self.turn = 0
-        self.refused: dict[str, int] = {}
-        self.homes: dict[int, int] = {}
-        self.replicas: list[Replica] = []
-
-    def build(self, finished: Callable[[LiveRequest], None], trace: Trace, jumps: bool) -> None:
-        """Make the replicas."""
-        for _ in range(self.scenario.replicas):
-            prefixes = prefixes_of(self.scenario, self.deployment, trace)
-            for _ in range(self.deployment.lanes):
-                self.replicas.append(
-                    Replica(
-                        self.env,
-                        self.deployment.clock,
-                        Ledger(self.deployment.resources),
-                        self.deployment.rule,
-                        finished,
-                        prefixes=prefixes,
-                        jumps=jumps,
-                    )
-                )
-
-    def submit(self, request: LiveRequest) -> bool:
-        """Send a request to a replica; False where it could not be held even alone."""
-        place = self.choose(self.replicas, request, self.turn)
-        self.turn += 1
-        reason = self.replicas[place].refuses(request)
-        if reason is not None:
-            self.refused[reason] = self.refused.get(reason, 0) + 1
-            return False
-        self.homes[request.index] = place
-        self.replicas[place].submit(request)
-        return True
-
-
-def prefixes_of(scenario: Scenario, deployment: Deployment, trace: Trace) -> PrefixSource:
-    """The prefix cache of one replica."""
-    return NoPrefixes()
-
-
 def run_scenario(
     scenario: Scenario,
     *,
     deployment: Deployment | None = None,
+    prefill: Deployment | None = None,
     trace: Trace | None = None,
     progress: Progress | None = None,
     jumps: bool = True,
 ) -> ServingRun:
     """Serve all requests of a scenario. `progress` is told (ended, all) now and then."""
     deployment = deployment or deploy(scenario)
+    split = scenario.disaggregation
+    if split is not None and prefill is None:
+        prefill = deploy(scenario, split.prefill_parallel)
     trace = trace if trace is not None else trace_of(scenario)
     env = simpy.Environment(0)
     log = RequestLog(len(trace))
-    fleet = _Fleet(env, scenario, deployment)
     ended = 0
 
     def over(request: LiveRequest) -> None:
@@ -120,7 +73,7 @@ def run_scenario(
             log.write(request, -1)
             over(request)
 
-    fleet.build(finished, trace, jumps)
+    fleet = Fleet(env, scenario, deployment, prefill, trace, finished, jumps)
     arrivals = Arrivals(
         env,
         trace,
@@ -132,7 +85,6 @@ def run_scenario(
     env.run()
     if progress is not None:
         progress(len(trace), len(trace))
-    chips = scenario.replicas * scenario.chips_per_replica
     return ServingRun(
         scenario=scenario,
         trace=trace,
@@ -141,7 +93,7 @@ def run_scenario(
         steps=tuple(replica.log for replica in fleet.replicas),
         refused=fleet.refused,
         end_ns=int(log.column("finish_ns").max(initial=0)),
-        chips=chips,
+        chips=scenario.chips,
     )
 
 

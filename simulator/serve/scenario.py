@@ -182,6 +182,15 @@ class Scenario(StrictModel):
     seed: AtLeastZero = 1
 
     @property
+    def chips(self) -> int:
+        """Chips of all replicas, prefill ones among them."""
+        total = self.replicas * self.chips_per_replica
+        if self.disaggregation is not None:
+            prefill = self.disaggregation.prefill_parallel or self.parallel
+            total += self.disaggregation.prefill_replicas * prefill.tp * prefill.dp * prefill.pp
+        return total
+
+    @property
     def chips_per_replica(self) -> int:
         """Chips of one (decode) replica."""
         return self.parallel.tp * self.parallel.dp * self.parallel.pp

@@ -24,7 +24,8 @@ _TOKENS = (
 )  # fmt: skip
 _MIDDLE = 6
 _MIXED_TOKENS = (512, 2048, 8192)
-_TILE, _FINE_TILE, _FINE_TOKENS = 64, 16, 512
+# Tokens are costed in whole tiles of (up to so many tokens, tile).
+_TILES = ((256, 16), (2048, 64), (1 << 40, 128))
 _PROMPTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _FIRST_PAST = 1024
 
@@ -106,7 +107,8 @@ class StepClock:
 
     def _step_of_tokens(self, tokens: int) -> float:
         """The same for tokens of a prefill step, in whole tiles."""
-        tokens = round_up(tokens, _TILE if tokens > _FINE_TOKENS else _FINE_TILE)
+        tile = next(size for most, size in _TILES if tokens <= most)
+        tokens = round_up(tokens, tile)
         return self._prefill(1, tokens, 0) - self._prefill_at(1, tokens, 0)
 
     def segment(self, mean: float) -> float:
