@@ -32,7 +32,7 @@ from workloads.sharding import shard
 from workloads.step_shape import StepShape
 
 # Ways to lower a step that are kept: by phase, by what a step completes, by its tokens.
-_MOST_BATCHES = 32
+_MOST_BATCHES = 64
 
 
 class StepTimer:
