@@ -46,7 +46,7 @@ class ChipPrices(StrictModel):
 
     chip: str
     default: str
-    prices: Annotated[tuple[ChipPrice, ...], Field(min_length=1)]
+    prices: tuple[ChipPrice, ...]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def serve_figures(served: Served) -> dict[str, dict[str, Any]]:
         "money": _money(served),
         "batch": _batch(served),
         "busy": _busy(served),
-        "tokens": _tokens(served),
+        "prompts": _prompts(served),
+        "outputs": _outputs(served),
         "flow": _flow(served),
     }
     if served.summary.goodput is not None:
@@ -38,15 +40,19 @@ def serve_figures(served: Served) -> dict[str, dict[str, Any]]:
 
 def captions(served: Served) -> dict[str, str]:
     """What each figure shows, in the order of the page."""
+    levels = served.run.scenario.service_levels
+    ttft = f" (asked: {levels.ttft_s:g} s)" if levels.ttft_s else ""
+    tpot = f" (asked: {levels.tpot_ms:g} ms)" if levels.tpot_ms else ""
     found = {
-        "ttft": "Time to first token: share of requests that had it by then",
-        "tpot": "Time per output token: share of requests at most so slow",
+        "ttft": f"Time to first token: share of requests that had it by then{ttft}",
+        "tpot": f"Time per output token: share of requests at most so slow{tpot}",
         "itl": "Time between tokens (ITL): share of all gaps at most so long",
         "money": "Where the money goes",
         "batch": "Requests over time, by where they are",
         "busy": "Share of time in steps, over time",
-        "tokens": "Tokens over time",
-        "flow": "Arrivals and ends over time",
+        "prompts": "Prompt tokens computed, over time",
+        "outputs": "Output tokens, over time",
+        "flow": "Requests that have arrived and ended so far",
     }
     if served.summary.goodput is not None:
         found["goodput"] = "Goodput if every service level were tighter or looser"
@@ -85,34 +91,35 @@ def _distribution(
         data["y"] = [0.0, *data["y"]]
     least = max(float(x.min()), 1e-6) if len(x) else 1e-3
     most = max(float(x.max()), least) if len(x) else 1.0
-    log = most / least > 30
-    shape = layout(
-        height=_HEIGHT,
-        x=axis("", ticksuffix=unit, **({"type": "log"} if log else {"rangemode": "tozero"})),
-        y=axis("share", tickformat=".0%", range=[0, 1.02]),
-    )
+    x_axis = axis("", ticksuffix=unit, rangemode="tozero")
+    if most / least > 30:
+        x_axis = axis("", type="log", **_decades(least, most, unit))
+    shape = layout(height=_HEIGHT, x=x_axis, y=axis("share", tickformat=".0%", range=[0, 1.02]))
     if level is not None:
         shape["shapes"] = [_upright(level)]
-        shape["annotations"] = [_named(level, f"asked: {level:g} {unit}", log)]
     return {"data": [data], "layout": _plain(shape)}
+
+
+def _decades(low: float, high: float, unit: str) -> dict[str, Any]:
+    """Ticks at 1, 2 and 5 of every decade, or at 1 alone where there are many."""
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    marks = (1, 2, 5) if len(powers) <= 4 else (1,)
+    ticks = [mark * 10.0**power for power in powers for mark in marks]
+    texts = [
+        f"{tick:g} {unit}"
+        if tick >= 0.9999
+        else f"{tick * 1e3:.3g} m{unit}"
+        if tick >= 0.9999e-3
+        else f"{tick * 1e6:.3g} µ{unit}"
+        for tick in ticks
+    ]
+    return {"tickvals": ticks, "ticktext": texts}
 
 
 def _upright(value: float) -> dict[str, Any]:
     line = {"color": INK, "width": 1.5, "dash": "dash"}
     ends = {"x0": value, "x1": value, "y0": 0, "y1": 1, "yref": "paper"}
     return {"type": "line", "layer": "below", "line": line, **ends}
-
-
-def _named(value: float, text: str, log: bool) -> dict[str, Any]:
-    return {
-        "x": float(np.log10(value)) if log else value,
-        "y": 0.06,
-        "yref": "paper",
-        "text": text,
-        "showarrow": False,
-        "xanchor": "right",
-        "xshift": -4,
-    }
 
 
 def _plain(shape: dict[str, Any]) -> dict[str, Any]:
@@ -160,22 +167,23 @@ def _busy(served: Served) -> Any:
     return _over(served, [("", served.summary.over_time.busy_share, _BLUE)], y)
 
 
-def _tokens(served: Served) -> Any:
-    bins = served.summary.over_time
-    series = [
-        ("prompt tokens computed", bins.prompt_tokens_per_s, _ORANGE),
-        ("output tokens", bins.output_tokens_per_s, _BLUE),
-    ]
-    return _over(served, series, axis("tokens a second", rangemode="tozero"))
+def _prompts(served: Served) -> Any:
+    y = axis("tokens a second", rangemode="tozero")
+    return _over(served, [("", served.summary.over_time.prompt_tokens_per_s, _ORANGE)], y)
+
+
+def _outputs(served: Served) -> Any:
+    y = axis("tokens a second", rangemode="tozero")
+    return _over(served, [("", served.summary.over_time.output_tokens_per_s, _BLUE)], y)
 
 
 def _flow(served: Served) -> Any:
     bins = served.summary.over_time
     series = [
-        ("arrive", bins.arrivals_per_s, _GREY),
-        ("end", bins.finished_per_s, _GREEN),
+        ("arrived", np.cumsum(bins.arrivals_per_s) * bins.bin_s, _GREY),
+        ("ended", np.cumsum(bins.finished_per_s) * bins.bin_s, _GREEN),
     ]
-    return _over(served, series, axis("requests a second", rangemode="tozero"))
+    return _over(served, series, axis("requests", rangemode="tozero"))
 
 
 def _goodput(served: Served) -> dict[str, Any]:
@@ -198,7 +206,6 @@ def _goodput(served: Served) -> dict[str, Any]:
     x = axis("service levels as asked for, times", type="log", tickvals=ticks, ticktext=texts)
     shape = layout(height=_HEIGHT, x=x, y=axis("requests a second", rangemode="tozero"))
     shape["shapes"] = [_upright(1.0)]
-    shape["annotations"] = [_named(1.0, "as asked", True)]
     return {"data": [data], "layout": _plain(shape)}
 
 
@@ -224,5 +231,7 @@ def _money(served: Served) -> dict[str, Any]:
         "textposition": "auto",
         "hovertemplate": "%{y}: <b>%{x:,.4g} " + unit + "</b><extra></extra>",
     }
-    shape = layout(height=_HEIGHT, x=axis(unit, rangemode="tozero"), y=axis(""))
+    shape = layout(
+        height=_HEIGHT, x=axis(unit, rangemode="tozero", exponentformat="none"), y=axis("")
+    )
     return {"data": [data], "layout": _plain(shape)}

@@ -32,7 +32,7 @@ def serve_sentence(served: Served) -> str:
     rates, waits = summary.rates, summary.latencies
     parts = [
         f"{machine_text(served)} serves {rates.requests_per_s:.3g} requests/s with "
-        f"{scaled_text(rates.output_tokens_per_s)} output tokens/s"
+        f"{number_text(rates.output_tokens_per_s)} output tokens/s"
     ]
     if summary.goodput is not None:
         levels = [
@@ -159,7 +159,7 @@ def _goodput(served: Served) -> TextTable:
         title="Service levels",
         note=f"{goodput.requests:,} requests ({share_text(goodput.share, 1)}) keep all levels "
         f"themselves: goodput {goodput.requests_per_s:.3g} requests/s and "
-        f"{scaled_text(goodput.output_tokens_per_s)} output tokens/s.",
+        f"{number_text(goodput.output_tokens_per_s)} output tokens/s.",
         headings=("", "asked", "found", ""),
         rows=tuple(rows),
     )

@@ -44,7 +44,8 @@ def _lane(columns: dict[str, Ints], answers: tuple[Ints, Ints]) -> list[tuple[Fl
     start, count = columns["start_ns"][rows], columns["steps"][rows]
     each = columns["duration_ns"][rows] / count
     decoding = columns["decoding"][rows]
-    before = np.concatenate([start[:1], (start + columns["duration_ns"][rows])[:-1]])
+    # Ends of the steps before; those who decode in the first have all had a first token since -1.
+    before = np.concatenate([[-1], (start + columns["duration_ns"][rows])[:-1]])
     late = start > before
     found = [(each, decoding * (count - late))]
     for row in np.flatnonzero(late).tolist():

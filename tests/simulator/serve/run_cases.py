@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,11 @@ from simulator.serve.scheduler_rule import SchedulerRule
 from simulator.serve.step_log import StepLog
 from tests.simulator.serve.serve_cases import LineClock, trace_of
 
-UNUSED: Any = None
 
-
-def scenario_of(**fields: Any) -> Scenario:
+def scenario_of(**keys: Any) -> Scenario:
     made = FixedShape(input_tokens=1, output_tokens=1, requests=1, rate_per_s=1.0)
     base = {"name": "by hand", "model": "v4-flash", "chip": "h200"}
-    return Scenario(**{**base, "traffic": Traffic(made=made), **fields})
+    return Scenario(**{**base, "traffic": Traffic(made=made), **keys})
 
 
 def deployment_of(
@@ -30,27 +29,26 @@ def deployment_of(
 ) -> Deployment:
     rule = rule or SchedulerRule()
     slots = Resource(name="requests", capacity=float(rule.max_requests), fixed=1.0)
-    return Deployment(
-        clock=clock or LineClock(),
-        resources=(*resources, slots),
-        rule=rule,
-        lanes=1,
-        capacity=UNUSED,
-        state_bytes_per_token=0.0,
-        state_bytes_fixed=0.0,
-    )
+    given = {
+        "clock": clock or LineClock(),
+        "resources": (*resources, slots),
+        "rule": rule,
+        "lanes": 1,
+    }
+    # What only the sizing of memory needs stays open.
+    return Deployment(**{field.name: given.get(field.name) for field in fields(Deployment)})
 
 
 def run_of(
     rows: Sequence[tuple[int, int, int]],
     rule: SchedulerRule | None = None,
     resources: Sequence[Resource] = (),
-    **fields: Any,
+    **keys: Any,
 ) -> ServingRun:
     """Rows of (arrival ns, input, output), served by `LineClock`."""
     rule = rule or SchedulerRule()
     scheduler = scenario_of().scheduler.model_copy(update={"order": rule.order})
-    scenario = scenario_of(scheduler=scheduler, **fields)
+    scenario = scenario_of(scheduler=scheduler, **keys)
     return run_scenario(scenario, deployment=deployment_of(rule, resources), trace=trace_of(rows))
 
 
@@ -61,7 +59,7 @@ def run_by_hand(
     refused: dict[str, int] | None = None,
     chips: int = 1,
     rule: SchedulerRule | None = None,
-    **fields: Any,
+    **keys: Any,
 ) -> ServingRun:
     """Logs as given: columns of requests (the rest -1), records of `StepLog.add` by lane."""
     log = RequestLog(len(requests))
@@ -77,7 +75,7 @@ def run_by_hand(
             lane.add(*record)
         lanes.append(lane)
     return ServingRun(
-        scenario=scenario_of(**fields),
+        scenario=scenario_of(**keys),
         trace=trace_of([(0, 1, 1)] * len(requests)),
         deployment=deployment_of(rule),
         requests=log,
