@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
 from simulator.cli.prefix_reference import count_reference
 
 if TYPE_CHECKING:
-    from simulator.prefix.comparison import CacheDeployment
+    from simulator.prefix.comparison import CacheDeployment, PolicyRow
     from simulator.prefix.window_policy import WindowPolicy
     from workloads.traffic.trace import Trace
 
 SCHEMA = "v4sim.prefix_tiers/1"
+# What the page sweeps, counted without tiers.
+SWEEP_POLICIES = (
+    "full,periodic:512,periodic:1024,periodic:2048,periodic:4096,periodic:8192,periodic:16384,"
+    "periodic:32768,boundary,periodic:2048+boundary,periodic:4096+boundary,periodic:8192+boundary,"
+    "zero,bounded:128"
+)
+SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 3))
 
 
 def compare(
@@ -65,6 +72,9 @@ def compare(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse a trace that needs repair.")
     ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="On tiers: write page and JSON here.")
+    ] = None,
     json: JsonFile = None,
 ) -> None:
     """Compare ways to keep the sliding windows of shared prefixes, on tiers of storage.
@@ -80,6 +90,8 @@ def compare(
 
     if not reference and capacity_tokens is not None:
         raise InputError("--capacity-tokens belongs to --reference; sizes of tiers are in --tiers")
+    if reference and out is not None:
+        raise InputError("--out writes the page of a comparison on tiers: leave out --reference")
     chosen = parse_window_policies(policies)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
@@ -93,7 +105,7 @@ def compare(
     if deployment is None:
         count_reference(read, chosen, capacities, evictions, model, json)
     else:
-        _on_tiers(read, chosen, deployment, json)
+        _on_tiers(read, chosen, deployment, out, json)
 
 
 def _deployment(
@@ -132,17 +144,21 @@ def _deployment(
 
 
 def _on_tiers(
-    trace: Trace, policies: list[WindowPolicy], deployment: CacheDeployment, json: Path | None
+    trace: Trace,
+    policies: list[WindowPolicy],
+    deployment: CacheDeployment,
+    out: Path | None,
+    json: Path | None,
 ) -> None:
     """Replay, write, print."""
-    from reports.prefix_table import comparison_answer, comparison_json, hit_columns, tier_columns
-    from reports.text_table import left_out, text_table, wrapped
-    from simulator.basis.assumptions import assumptions_of
     from simulator.prefix.comparison import compare_policies
     from simulator.prefix.granularity import rounding_note
-    from simulator.prefix.replay import Replay
-    from simulator.prefix.restore_time import RestoreTimer
 
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make directory {out}: {error.strerror}") from error
     runs = len(policies) * len(trace)
     with error_console().status("replaying") as status:
 
@@ -151,31 +167,99 @@ def _on_tiers(
                 status.update(f"replaying: {done:,} of {runs:,} requests")
 
         rows = compare_policies(trace, policies, deployment, advance)
-    granule = deployment.sizes.page_tokens
-    notes = [*trace.notes, rounding_note(trace.block_tokens, granule)]
-    if not all(policy.exact for policy in policies):
-        notes.append("~ marks an approximate policy")
-    notes.append(deployment.price_text or f"no price of {deployment.asked.chip.name} is known")
+        notes = [*trace.notes, rounding_note(trace.block_tokens, deployment.sizes.page_tokens)]
+        if not all(policy.exact for policy in policies):
+            notes.append("~ marks an approximate policy")
+        notes.append(deployment.price_text or f"no price of {deployment.asked.chip.name} is known")
+        data = _as_json(trace, deployment, rows, notes)
+        written = []
+        if out is not None:
+            status.update("writing the page")
+            written = _write(out, trace, deployment, rows, data)
+        save_json(json, data)
+    _print(trace, deployment, rows, notes)
+    for path in written:
+        console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _as_json(
+    trace: Trace, deployment: CacheDeployment, rows: list[PolicyRow], notes: list[str]
+) -> dict[str, Any]:
+    from reports.prefix_table import comparison_json
+    from simulator.basis.assumptions import assumptions_of
+    from simulator.prefix.cached_bytes import cached_bytes
+    from simulator.prefix.comparison import compare_policies
+    from simulator.prefix.prefill_clock import PrefillClock
+    from simulator.prefix.replay import Replay
+    from simulator.prefix.restore_time import RestoreTimer
+
     question = deployment.asked.question
-    save_json(
-        json,
-        {
-            "schema": SCHEMA,
-            "trace": trace.name,
-            "model": question.model,
-            "chip": question.chip,
-            "chips": question.count,
-            "engine": question.engine,
-            "policies": comparison_json(rows),
-            "notes": notes,
-            "assumptions": list(assumptions_of([Replay, RestoreTimer, compare_policies])),
-        },
+    assumed = [Replay, RestoreTimer, compare_policies, PrefillClock, cached_bytes]
+    return {
+        "schema": SCHEMA,
+        "trace": trace.name,
+        "model": question.model,
+        "chip": question.chip,
+        "chips": question.count,
+        "engine": question.engine,
+        "policies": comparison_json(rows),
+        "notes": notes,
+        "assumptions": list(assumptions_of(assumed)),
+    }
+
+
+def _write(
+    out: Path,
+    trace: Trace,
+    deployment: CacheDeployment,
+    rows: list[PolicyRow],
+    data: dict[str, Any],
+) -> list[Path]:
+    """JSON first, then the page that links to it."""
+    from reports.prefix_page import ComparisonPage, write_comparison_page
+    from simulator.prefix.reference import reference_counts
+    from simulator.prefix.window_geometry import WindowGeometry
+    from simulator.prefix.window_policy import parse_window_policies
+
+    tokens = int(trace.input_tokens.sum())
+    sizes = [size for size in SWEEP_TOKENS if trace.block_tokens <= size <= 10 * tokens]
+    counts = reference_counts(
+        trace,
+        parse_window_policies(SWEEP_POLICIES),
+        WindowGeometry.of_model(deployment.asked.config),
+        sizes,
+        ("lru", "belady"),
     )
+    files = {"All figures (JSON)": out / "prefix.json"}
+    save_json(files["All figures (JSON)"], data)
+    page = out / "prefix.html"
+    write_comparison_page(
+        page,
+        ComparisonPage(
+            title=trace.name,
+            machine=_machine(deployment),
+            rows=rows,
+            reference=counts,
+            sizes=deployment.sizes,
+            notes=data["notes"],
+            assumptions=data["assumptions"],
+            files=files,
+            command=command_line(),
+        ),
+    )
+    return [*files.values(), page]
+
+
+def _print(
+    trace: Trace, deployment: CacheDeployment, rows: list[PolicyRow], notes: list[str]
+) -> None:
+    from reports.prefix_table import comparison_answer, hit_columns, tier_columns
+    from reports.text_table import left_out, text_table, wrapped
+
     width = console().width
-    where = f"{question.model} on {question.count} {question.chip}, {question.engine}"
     console().print(wrapped(comparison_answer(rows, trace.name), width), style="bold")
     for title, columns in (
-        (f"Hits and first tokens, {where}", hit_columns(rows)),
+        (f"Hits and first tokens, {_machine(deployment)}", hit_columns(rows)),
         ("Storage", tier_columns(rows)),
     ):
         console().print(f"\n{title}", style="bold")
@@ -185,6 +269,11 @@ def _on_tiers(
             console().print(wrapped(missing, width), style="dim")
     for note in notes:
         console().print(wrapped(note, width), style="dim")
+
+
+def _machine(deployment: CacheDeployment) -> str:
+    question = deployment.asked.question
+    return f"{question.model} on {question.count} {question.chip}, {question.engine}"
 
 
 def _evictions(text: str) -> list[str]:

@@ -48,6 +48,7 @@ class PrefixIndex:
         self.root = Segment(None, -1, 0, 0)
         self.segments = 0
         self.blocks = 0
+        self.splits = 0
         self._listeners: list[SplitListener] = []
 
     def listen(self, listener: SplitListener) -> None:
@@ -117,6 +118,7 @@ class PrefixIndex:
         if segment.marks:
             self._split_marks(head, segment, segment.marks)
         self.segments += 1
+        self.splits += 1
         for listener in self._listeners:
             listener.on_split(head, segment)
         return head

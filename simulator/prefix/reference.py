@@ -27,6 +27,7 @@ from simulator.prefix.lru_distance import reuse_groups
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment_pool import SegmentPool
 from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_parts import StoredSpan
 from simulator.prefix.window_policy import WindowPolicy
 from workloads.traffic.trace import Trace
 
@@ -40,7 +41,8 @@ class PolicyCount:
 
     `hit_tokens` counts whole prompts; `served_hit_tokens` leaves at least the last token of each to
     be computed. `window_lost_tokens`: known tokens that the window policy kept from being hits.
-    `replayed_requests`: those that resumed by a replay.
+    `replayed_requests`: those that resumed by a replay. `windows`: checkpoints that are kept in the
+    end; `row_tokens`: tokens whose window rows are kept instead, by a policy that keeps them all.
     """
 
     policy: str
@@ -49,6 +51,8 @@ class PolicyCount:
     served_hit_tokens: int
     window_lost_tokens: int
     replayed_requests: int
+    windows: int
+    row_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,8 @@ def policy_count(
         served_hit_tokens=_served(hits, trace.input_tokens),
         window_lost_tokens=int((known.tokens - hits).sum()),
         replayed_requests=int(replayed.sum()),
+        windows=0 if policy.everywhere else _windows(trace, known, policy, hits),
+        row_tokens=int((trace.input_tokens - known.tokens).sum()) if policy.everywhere else 0,
     )
 
 
@@ -161,6 +167,21 @@ def eviction_name(text: str) -> str:
         except InputError as error:
             raise InputError(f"{error.message}, {BELADY}") from None
     return name
+
+
+def _windows(trace: Trace, known: KnownPrefixes, policy: WindowPolicy, hits: Ints) -> int:
+    """Windows that all requests leave behind, in whole trace blocks; none is kept twice."""
+    block = trace.block_tokens
+    total = 0
+    for hit, run, prompt in zip(
+        hits.tolist(), known.tokens.tolist(), trace.input_tokens.tolist(), strict=True
+    ):
+        end = prompt // block * block
+        # What was known holds its windows already, but where a prompt parted from it.
+        resumed = max(hit, run) if not policy.marks else hit
+        span = StoredSpan(resumed=resumed, known=run // block * block, prompt=end, end=end)
+        total += len(policy.kept(span, policy.granule_tokens or 1))
+    return total
 
 
 def capacity_counts(

@@ -124,9 +124,8 @@ class TieredCache:
             return
         for segment in path:
             segment.pins += 1
-        self._store_pages(path, runs, now_s)
+        whole = self._store_pages(path, runs, now_s)
         if not self.rules.policy.everywhere:
-            whole = self.index.match(runs).path
             for token in self._kept(path, prompt_tokens, end_tokens, hit):
                 self._store_window(self.index.holder_of(whole, token), token, now_s)
         for segment in path:
@@ -212,23 +211,32 @@ class TieredCache:
         )
         return self.rules.policy.kept(span, self.rules.granule_tokens)
 
-    def _store_pages(self, path: Sequence[Segment], runs: Runs, now_s: float) -> None:
-        top = self.stores[0]
-        self._count_pages(top, top.pages.store(path, now_s))
-        for lower in self.stores[1:]:
-            path = self.index.match(runs).path  # making room may have split segments of it
-            uses = [top.pages.usage(s).uses if s in top.pages else 0 for s in path]
-            chosen = [
-                segment
-                for segment, used in zip(path, uses, strict=True)
-                if self.rules.write.on_hit(used, lower_copy=False) or segment in lower.pages
-            ]
-            if self.rules.write.exclusive:
+    def _store_pages(self, path: Sequence[Segment], runs: Runs, now_s: float) -> Sequence[Segment]:
+        """Pages of a path to the tiers that take them; returns the path as it is afterwards."""
+        top, splits = self.stores[0], self.index.splits
+        for store in self.stores:
+            if store is top:
+                self._count_pages(top, top.pages.store(path, now_s))
+            elif self.rules.write.exclusive:
                 for segment in path:
-                    if segment in lower.pages and segment in top.pages:
-                        lower.pages.drop(segment)
-            elif chosen:
-                self._count_pages(lower, lower.pages.store(chosen, now_s))
+                    if segment in store.pages and segment in top.pages:
+                        store.pages.drop(segment)
+            else:
+                chosen = path if self.rules.write.on_store() else self._used_before(path, store)
+                self._count_pages(store, store.pages.store(chosen, now_s))
+            if self.index.splits != splits:  # making room may have split segments of the path
+                path, splits = self.index.match(runs).path, self.index.splits
+        return path
+
+    def _used_before(self, path: Sequence[Segment], lower: TierStore) -> list[Segment]:
+        """Segments that a lower tier holds already, or takes for how often they were used."""
+        top = self.stores[0].pages
+        chosen = []
+        for segment in path:
+            uses = top.usage(segment).uses if segment in top else 0
+            if segment in lower.pages or self.rules.write.on_hit(uses, lower_copy=False):
+                chosen.append(segment)
+        return chosen
 
     def _store_window(self, segment: Segment, token: int, now_s: float) -> None:
         if self._count_window(self.stores[0], segment, token, now_s):

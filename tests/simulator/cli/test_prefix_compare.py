@@ -176,3 +176,29 @@ def test_bad_tiers_are_a_sentence(capsys, trace, options, says):
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+def test_the_page_holds_what_was_printed(capsys, trace, tmp_path):
+    folder = tmp_path / "report"
+    code, out, _ = run(capsys, "--trace", trace, "--policies", "full,zero", "--out", folder)
+    assert code == 0
+    page = (folder / "prefix.html").read_text()
+    data = json.loads((folder / "prefix.json").read_text())
+    assert f"{100 * data['policies'][0]['hit_fraction']:.2f}" in page
+    figures = json.loads(
+        page.partition('id="figures">')[2].partition("</script>")[0].replace("\\u003c", "<")
+    )
+    assert set(figures) == {"capacity", "pareto", "ttft", "occupancy"}
+    assert all(figures[name]["data"] for name in ("pareto", "ttft", "occupancy"))
+    names = [line["name"] for line in figures["ttft"]["data"]]
+    assert names == ["no prefix cache", "full", "zero"]
+    occupancy = [tier["y"][-1] for tier in figures["occupancy"]["data"]]
+    assert all(0 <= share <= 1 for share in occupancy)
+    assert "://" not in page.partition("<script>")[0]
+    assert "prefix.html" in out
+
+
+def test_a_page_needs_tiers(capsys, trace, tmp_path):
+    code, _, err = run(capsys, "--trace", trace, "--reference", "--out", tmp_path / "report")
+    assert code == 2
+    assert "leave out --reference" in err

@@ -50,6 +50,18 @@ def test_by_hand():
     assert lru.hit_tokens == 300 + 300 + 200
 
 
+def test_windows_that_are_kept():
+    """Prompts of 300, 500 and 500 tokens, the second goes on from the first, the third is it."""
+    trace = trace_of([[1, 2, 3], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5], [1, 9]], block_tokens=100)
+    policies = parse_window_policies("full,periodic:200,boundary,zero,boundary+junction")
+    counts = {one.policy: one for one in reference_counts(trace, policies, PRO).policies}
+    assert counts["periodic:200"].windows == 1 + 1 + 0 + 1
+    assert counts["boundary"].windows == 1 + 1 + 0 + 1
+    assert counts["boundary+junction"].windows == 1 + 1 + 0 + 2
+    assert counts["zero"].windows == counts["full"].windows == 0
+    assert counts["full"].row_tokens == 300 + 200 + 0 + 100
+
+
 def test_a_junction_serves_the_third_prompt_that_parts_there():
     trace = trace_of([[1, 2, 3, 4], [1, 2, 7], [1, 2, 8]], block_tokens=256)
     known = known_prefixes(trace, [mark_layer(parse_window_policy("vllm:0"))])

@@ -1,0 +1,224 @@
+"""The page of a comparison of window policies: answer, tables, and four figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reports.figure_style import axis, layout
+from reports.html_document import html_document
+from reports.palette import INK, MUTED
+from reports.prefix_table import comparison_answer, hit_columns, tier_columns
+from reports.text_table import TextColumn
+from simulator.basis.atomic import write_text
+from simulator.prefix.cached_bytes import CachedBytes
+from simulator.prefix.comparison import PolicyRow
+from simulator.prefix.reference import ReferenceCounts
+
+_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a100", "#8d95a1")
+_CAPTIONS = {
+    "capacity": "Hit of one shared pool by its size, windows left aside: least recently used, and "
+    "the most that any eviction could have (Belady's optimum).",
+    "pareto": "What windows cost and what they spare, unlimited capacity: bytes of windows kept "
+    "against known tokens that are computed again. Towards the corner at the lower left is better.",
+    "ttft": "Time to the first token, one request at a time: share of requests that have it by "
+    "then.",
+    "occupancy": "Stored bytes by tier over time, as shares of the tier's size, with the policy of "
+    "the shortest mean time to the first token.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonPage:
+    """All that the page shows.
+
+    `reference`: unlimited counts of a sweep of policies, and bounded pools (`lru` and `belady`).
+    """
+
+    title: str
+    machine: str
+    rows: Sequence[PolicyRow]
+    reference: ReferenceCounts
+    sizes: CachedBytes
+    notes: Sequence[str]
+    assumptions: Sequence[str]
+    files: Mapping[str, Path]
+    command: str
+
+
+def write_comparison_page(path: Path, page: ComparisonPage) -> None:
+    """Write the page whole or not at all."""
+    links = "".join(
+        f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
+        for label, file in page.files.items()
+    )
+    body = "".join(
+        [
+            f'<header><p class="kicker">v4sim · prefix cache · {escape(page.machine)}</p>'
+            f"<h1>{escape(comparison_answer(page.rows, page.title))}</h1></header><main>",
+            _table("Hits and first tokens", hit_columns(page.rows)),
+            *(
+                f'<h3>{escape(caption)}</h3><div class="figure" id="{name}"></div>'
+                for name, caption in _CAPTIONS.items()
+            ),
+            _table("Storage", tier_columns(page.rows)),
+            _list("notes", "Trace and rounding", page.notes),
+            _list("assumptions", "Assumptions", page.assumptions),
+            f'<section id="files"><h3>Files</h3><ul>{links}</ul></section></main>',
+            f"<footer><p>1 GB = 10⁹ bytes.</p><p>Made by <code>{escape(page.command)}</code></p>"
+            "</footer>",
+        ]
+    )
+    figures = comparison_figures(page)
+    write_text(path, html_document(f"Prefix cache: {page.title}", body, figures))
+
+
+def comparison_figures(page: ComparisonPage) -> dict[str, dict[str, Any]]:
+    """Figures by name."""
+    return {
+        "capacity": _capacity(page.reference),
+        "pareto": _pareto(page.reference, page.sizes),
+        "ttft": _ttft(page.rows),
+        "occupancy": _occupancy(min(page.rows, key=lambda row: row.ttft_mean_s)),
+    }
+
+
+def _capacity(counts: ReferenceCounts) -> dict[str, Any]:
+    total = max(1, counts.input_tokens)
+    names = {"lru": ("least recently used", INK), "belady": ("Belady's optimum", _COLORS[0])}
+    data = []
+    for eviction, (name, color) in names.items():
+        found = [one for one in counts.capacities if one.eviction == eviction]
+        data.append(
+            _line(
+                name,
+                [one.capacity_tokens for one in found],
+                [one.hit_tokens / total for one in found],
+                color,
+                f"{name}, %{{x:.3s}} tokens: <b>%{{y:.2%}}</b>",
+                mode="lines+markers",
+            )
+        )
+    x = axis("size of the pool, tokens", type="log")
+    y = axis("hit, share of input tokens", rangemode="tozero", tickformat=".0%")
+    return {"data": data, "layout": layout(height=340, x=x, y=y)}
+
+
+def _pareto(counts: ReferenceCounts, sizes: CachedBytes) -> dict[str, Any]:
+    """On a logarithmic axis; what keeps nothing stands left of all others."""
+    points: dict[str, list[tuple[str, float, float]]] = {}
+    sized = [
+        (one, one.windows * sizes.checkpoint_bytes + one.row_tokens * sizes.row_bytes)
+        for one in counts.policies
+    ]
+    nothing = min((kept for _, kept in sized if kept), default=10**9) / 2
+    for one, stored in sized:
+        kept = stored or nothing
+        kind = "sums with boundaries" if "+" in one.policy else one.policy.partition(":")[0]
+        lost = one.window_lost_tokens / max(1, counts.input_tokens)
+        points.setdefault(kind, []).append((one.policy, kept / 1e9, lost))
+    data = [
+        {
+            **_line(
+                kind,
+                [kept for _, kept, _ in found],
+                [lost for _, _, lost in found],
+                color,
+                "%{text}: %{x:,.4g} GB, <b>%{y:.2%}</b> computed again",
+                mode="lines+markers+text" if len(found) > 1 else "markers+text",
+            ),
+            "text": [_short(name) for name, _, _ in found],
+            "textposition": "top right",
+            "textfont": {"size": 10, "color": MUTED},
+        }
+        for (kind, found), color in zip(points.items(), _COLORS, strict=False)
+    ]
+    x = axis("windows kept, GB (zero and bounded keep none)", type="log", tickformat=",")
+    y = axis("known tokens computed again, share of input", rangemode="tozero", tickformat=".0%")
+    return {"data": data, "layout": layout(height=420, x=x, y=y)}
+
+
+def _short(policy: str) -> str:
+    """A label that leaves room for its neighbours."""
+    return policy.replace("periodic:", "p ").replace("+boundary", " + b")
+
+
+def _ttft(rows: Sequence[PolicyRow]) -> dict[str, Any]:
+    shares = np.linspace(0, 1, 201)
+    series = [("no prefix cache", rows[0].totals.uncached_ns)]
+    series += [(row.totals.policy, row.totals.ttft_ns) for row in rows]
+    data = [
+        _line(
+            name,
+            [float(f"{value:.4g}") for value in np.quantile(times, shares) / 1e9],
+            [round(float(share), 3) for share in shares],
+            color,
+            f"{escape(name)}: <b>%{{y:.1%}}</b> by %{{x:.3s}}s",
+        )
+        for (name, times), color in zip(series, (MUTED, *_COLORS), strict=False)
+    ]
+    x = axis("time to the first token", type="log", ticksuffix="s")
+    y = axis("share of requests", range=[0, 1.01], tickformat=".0%")
+    return {"data": data, "layout": layout(height=360, x=x, y=y)}
+
+
+def _occupancy(row: PolicyRow) -> dict[str, Any]:
+    times = [round(at / 60, 2) for at, _ in row.totals.occupancy]
+    data = [
+        _line(
+            f"{tier.name} of {tier.capacity_bytes / 1e9:,.0f} GB",
+            times,
+            [round(used[place] / tier.capacity_bytes, 4) for _, used in row.totals.occupancy],
+            color,
+            f"{escape(tier.name)} after %{{x:.1f}} min: <b>%{{y:.1%}}</b>",
+        )
+        for (place, tier), color in zip(enumerate(row.totals.tiers), _COLORS, strict=False)
+    ]
+    x = axis("minutes since the first arrival")
+    y = axis(f"share of the tier, {row.totals.policy}", range=[0, 1.02], tickformat=".0%")
+    return {"data": data, "layout": layout(height=320, x=x, y=y)}
+
+
+def _line(
+    name: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    color: str,
+    hover: str,
+    mode: str = "lines",
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": mode,
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color, "width": 2},
+        "marker": {"color": color, "size": 7},
+        "hovertemplate": f"{hover}<extra></extra>",
+    }
+
+
+def _table(title: str, columns: Sequence[TextColumn]) -> str:
+    def text(cell: str) -> str:
+        return escape(cell).replace("\n", "<br>")
+
+    head = "".join(f"<th>{text(column.heading)}</th>" for column in columns)
+    rows = "".join(
+        f"<tr><th>{text(cells[0])}</th>{''.join(f'<td>{text(c)}</td>' for c in cells[1:])}</tr>"
+        for cells in zip(*(column.cells for column in columns), strict=True)
+    )
+    return (
+        f"<section><h3>{escape(title)}</h3><div class='scroll'><table class='grid'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _list(name: str, title: str, lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(line[:1].upper() + line[1:])}</li>" for line in lines)
+    return f'<section id="{name}"><h3>{escape(title)}</h3><ul>{items}</ul></section>'
