@@ -25,7 +25,9 @@ _HEADING_WIDTH = 10
 
 
 def sweep(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="Its base.")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO.yaml", help="A file, or the name of a shipped one.")
+    ],
     more: Annotated[
         list[str] | None,
         typer.Argument(
@@ -70,7 +72,7 @@ def sweep(
     _say_plan(plan)
     found = _run(plan, _source(workers, scheduler))
     rows = merged_rows(axes, points, found.outcomes)
-    about = {"scenario": scenario.name, "grid": {axis.name: axis.values for axis in axes}}
+    about = {"scenario": Path(scenario).name, "grid": {axis.name: axis.values for axis in axes}}
     write_merged(out / "sweep.parquet", rows, about)
     save_json(json, {**about, "points": rows})
     _print(axes, rows)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from simulator.basis.errors import InputError
-from simulator.sweep.compute import Outcome, Task, compute_elsewhere
+from simulator.sweep.compute import Compute, Keep, Outcome, Task, compute_elsewhere
 
 ANSWER_S = 5.0
 WORKERS_S = 10.0
@@ -17,17 +17,22 @@ LOOK_S = 2.0
 LONGEST_WITHOUT_WORKERS_S = 60.0
 
 
-def cluster_outcomes(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, None]:
-    """Outcomes as they come from the cluster's workers, which read the files that points name.
+def cluster_outcomes(
+    tasks: Sequence[Task], keep: Keep, address: str, run: Compute = compute_elsewhere
+) -> Generator[Outcome, None, None]:
+    """Outcomes as they come from the cluster's workers, each kept by this process.
+
+    Workers read the files that points name, but write none.
 
     Raises InputError where the scheduler does not answer, has no workers, or goes away.
     """
+    inputs = {task.digest: task.inputs for task in tasks}
     with _connected(address) as client:
-        futures = {
-            client.submit(compute_elsewhere, task, pure=False, retries=1): task for task in tasks
-        }
+        futures = {client.submit(run, task, pure=False): task for task in tasks}
         try:
-            yield from _collected(client, futures, address)
+            for outcome in _collected(client, futures, address):
+                keep(outcome, inputs[outcome.digest])
+                yield outcome
         finally:
             if client.status == "running":
                 client.cancel(list(futures))
@@ -53,7 +58,7 @@ def _require_scheduler(address: str) -> None:
     from distributed.core import rpc
 
     async def kind() -> str:
-        async with rpc(address, timeout=ANSWER_S) as there:
+        async with rpc(address, timeout=2 * ANSWER_S) as there:
             return str((await there.identity())["type"])
 
     expected = "expected a running Dask scheduler, such as tcp://host:8786"

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 from simulator.basis.errors import InputError
-from simulator.serve.deployment import Deployment, deploy
 from simulator.serve.run import require_finished, run_scenario
 from simulator.serve.scenario import Scenario
 from simulator.serve.traffic import trace_of
-from simulator.sweep.inputs import canonical, digest_of, inputs_of
+from simulator.sweep.inputs import canonical, fact_hashes, inputs_of
 from simulator.sweep.row import Value, point_row
 from workloads.traffic.trace import Trace
 
 Status = Literal["done", "refused", "failed"]
-# What a deployment does not depend on: points that differ in these alone share one.
-_NOT_DEPLOYED = ("name", "traffic", "seed", "routing", "replicas", "service_levels", "prices")
-_TRACES, _DEPLOYMENTS = 2, 8
+_TRACES = 2
+_first_hash: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A point to be run, under the hash of its inputs."""
+    """A point to be run: its canonical inputs, and their hash."""
 
     digest: str
+    inputs: str
     scenario: Scenario
 
 
@@ -45,6 +45,11 @@ class Outcome:
     row: dict[str, Value] = field(default_factory=dict)
 
 
+Compute = Callable[[Task], Outcome]
+# Writes an outcome to disk, with the inputs that led to it.
+Keep = Callable[[Outcome, str], None]
+
+
 def compute(task: Task) -> Outcome:
     """Run a point."""
     try:
@@ -60,29 +65,39 @@ def compute_elsewhere(task: Task) -> Outcome:
     """Run a point on another machine, where its files and the product have to be the same."""
     host = socket.gethostname()
     try:
-        found = digest_of(canonical(inputs_of(task.scenario)))
+        found = canonical(inputs_of(task.scenario))
     except InputError as error:
         said = f"worker on {host}: {error.message}; put the file there under the same path"
         return Outcome(digest=task.digest, status="failed", error=said)
-    if found != task.digest:
+    if found != task.inputs:
         said = (
             f"worker on {host} has another version of v4sim, or another file under the same path; "
             "install the same there and start the worker again"
         )
         return Outcome(digest=task.digest, status="failed", error=said)
+    if _has_changed(task.scenario):
+        said = (
+            f"worker on {host} has read an older model, chip or engine file under the same path, "
+            "and remembers it; start the worker again"
+        )
+        return Outcome(digest=task.digest, status="failed", error=said)
     return compute(task)
 
 
+def _has_changed(scenario: Scenario) -> bool:
+    """Whether a file of facts is not the one that this process read first under its path."""
+    hashes = fact_hashes(scenario)
+    return any(_first_hash.setdefault(path, found) != found for path, found in hashes.items())
+
+
 def _row(scenario: Scenario) -> dict[str, Value]:
-    inputs = inputs_of(scenario)
-    traffic = inputs["traffic"]
-    # What is read is decided by the file's content and these options.
-    read = [traffic[name] for name in ("trace", "first", "spread_seed")]
-    trace = None if traffic["trace"] is None else _trace(_Keyed(json.dumps(read), scenario))
-    for name in _NOT_DEPLOYED:
-        del inputs[name]
-    deployment = _deployment(_Keyed(json.dumps(inputs), scenario))
-    run = run_scenario(scenario, deployment=deployment, trace=trace)
+    trace = None
+    if scenario.traffic.trace is not None:
+        # What is read is decided by the file's content and these options.
+        traffic = inputs_of(scenario)["traffic"]
+        read = [traffic[name] for name in ("trace", "first", "spread_seed")]
+        trace = _trace(_Keyed(json.dumps(read), scenario))
+    run = run_scenario(scenario, trace=trace)
     require_finished(run)
     return point_row(run)
 
@@ -93,11 +108,6 @@ class _Keyed:
 
     key: str
     scenario: Scenario = field(compare=False)
-
-
-@lru_cache(maxsize=_DEPLOYMENTS)
-def _deployment(asked: _Keyed) -> Deployment:
-    return deploy(asked.scenario)
 
 
 @lru_cache(maxsize=_TRACES)

@@ -68,6 +68,12 @@ def inputs_of(scenario: Scenario) -> dict[str, Any]:
     return data
 
 
+def fact_hashes(scenario: Scenario) -> dict[str, str]:
+    """Hashes of model, chip and engine files by their paths; none for shipped names."""
+    given = (getattr(scenario, name) for name in _NAMED_FILES)
+    return {path: content_hash(Path(path), "file") for path in given if is_path(path)}
+
+
 def canonical(inputs: dict[str, Any]) -> str:
     """One text for equal inputs: sorted keys, no spaces, the product's version."""
     whole = {"scenario": inputs, "version": product_version()}

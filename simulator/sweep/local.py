@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import warnings
+from collections.abc import Generator, Sequence
 
-from simulator.sweep.compute import Outcome, Task, compute
-
-Compute = Callable[[Task], Outcome]
+from simulator.sweep.compute import Compute, Keep, Outcome, Task, compute
 
 
 def cores() -> int:
@@ -18,19 +17,22 @@ def cores() -> int:
 
 
 def local_outcomes(
-    tasks: Sequence[Task], workers: int, run: Compute = compute
+    tasks: Sequence[Task], keep: Keep, workers: int, run: Compute = compute
 ) -> Generator[Outcome, None, None]:
-    """Outcomes as they come; a point whose process dies has failed, the others are unharmed."""
+    """Outcomes as they come, each kept by the process that ran it.
+
+    A point whose process dies has failed, the others are unharmed.
+    """
     workers = min(workers, len(tasks))
     if workers == 1:
-        yield from map(run, tasks)
+        yield from (_kept(task, keep, run) for task in tasks)
         return
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     left = {task.digest: task for task in tasks}
     running = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)(
-        delayed(run)(task) for task in tasks
+        delayed(_kept)(task, keep, run) for task in tasks
     )
     try:
         for outcome in running:
@@ -39,20 +41,29 @@ def local_outcomes(
     except TerminatedWorkerError:
         # Which point's process died is not known: each of the others gets one of its own.
         for task in left.values():
-            yield _alone(task, run)
+            yield _alone(task, keep, run)
     finally:
-        running.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is left early is what is wanted
+            running.close()
 
 
-def _alone(task: Task, run: Compute) -> Outcome:
+def _kept(task: Task, keep: Keep, run: Compute) -> Outcome:
+    outcome = run(task)
+    keep(outcome, task.inputs)
+    return outcome
+
+
+def _alone(task: Task, keep: Keep, run: Compute) -> Outcome:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     try:
         # One process beside this one: with n_jobs=1 it would be this one.
-        (outcome,) = Parallel(n_jobs=2)([delayed(run)(task)])
+        (outcome,) = Parallel(n_jobs=2)([delayed(_kept)(task, keep, run)])
     except TerminatedWorkerError:
         said = "its process ended without an answer; most often memory ran out"
-        return Outcome(digest=task.digest, status="failed", error=said)
+        outcome = Outcome(digest=task.digest, status="failed", error=said)
+        keep(outcome, task.inputs)
     found: Outcome = outcome
     return found

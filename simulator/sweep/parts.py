@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,23 @@ class PartFolder:
         """Outcomes that need not be computed again; a point that failed is."""
         found = {digest: self.read(digest) for digest in digests}
         return {d: o for d, o in found.items() if o is not None and o.status != "failed"}
+
+    def clear_temporaries(self) -> None:
+        """Remove what processes that were killed had not finished writing."""
+        for path in self.folder.glob(".*.parquet.*-*.tmp"):
+            pid = path.name.split(".")[-2].partition("-")[0]
+            if pid.isdecimal() and not _is_running(int(pid)):
+                path.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def arrow_column(values: list[Value]) -> Any:

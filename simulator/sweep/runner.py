@@ -7,14 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from simulator.basis.errors import InputError, V4SimError
-from simulator.sweep.compute import Outcome, Task
+from simulator.sweep.compute import Keep, Outcome, Task
 from simulator.sweep.parts import PartFolder
 from simulator.sweep.point import Point
 
 Told = Callable[[Outcome], None]
 
 
-Source = Callable[[Sequence[Task]], Generator[Outcome, None, None]]
+Source = Callable[[Sequence[Task], Keep], Generator[Outcome, None, None]]
 
 
 class InterruptedSweepError(V4SimError):
@@ -54,7 +54,7 @@ def plan_sweep(points: Sequence[Point], parts: PartFolder) -> Plan:
     unique = {point.digest: point for point in points}
     known = parts.kept(unique)
     left = [point for digest, point in unique.items() if digest not in known]
-    tasks = tuple(Task(p.digest, p.scenario) for p in left if p.scenario is not None)
+    tasks = tuple(Task(p.digest, p.inputs, p.scenario) for p in left if p.scenario is not None)
     kept = len(known)
     for point in left:
         if point.scenario is None:
@@ -66,21 +66,19 @@ def plan_sweep(points: Sequence[Point], parts: PartFolder) -> Plan:
 
 def run_sweep(plan: Plan, source: Source, told: Told = lambda _: None) -> Sweep:
     """Compute what is left. Raises InterruptedSweepError on Ctrl-C, with what is kept."""
-    inputs = {point.digest: point.inputs for point in plan.points}
     found: dict[str, Outcome] = {}
     try:
         if plan.tasks:
-            with closing(source(plan.tasks)) as outcomes:
+            with closing(source(plan.tasks, plan.parts.write)) as outcomes:
                 for outcome in outcomes:
-                    plan.parts.write(outcome, inputs[outcome.digest])
                     found[outcome.digest] = outcome
                     told(outcome)
     except KeyboardInterrupt:
-        raise InterruptedSweepError(f"interrupted; {_left(plan, len(found))}") from None
+        raise InterruptedSweepError(f"interrupted; {_left(plan)}") from None
     except InputError as error:
         if not found:
             raise
-        raise InputError(f"{error.message}; {_left(plan, len(found))}") from None
+        raise InputError(f"{error.message}; {_left(plan)}") from None
     return Sweep(
         outcomes=plan.known | found,
         kept=plan.kept,
@@ -89,9 +87,11 @@ def run_sweep(plan: Plan, source: Source, told: Told = lambda _: None) -> Sweep:
     )
 
 
-def _left(plan: Plan, found: int) -> str:
-    done, all_of_them = len(plan.known) + found, len(plan.known) + len(plan.tasks)
+def _left(plan: Plan) -> str:
+    plan.parts.clear_temporaries()
+    unique = {point.digest for point in plan.points}
+    kept = len(plan.parts.kept(unique))
     return (
-        f"{done:,} of {all_of_them:,} points are kept in {plan.parts.folder}, and the same command "
-        "goes on from there"
+        f"{kept:,} of {len(unique):,} points are kept in {plan.parts.folder}, and the same "
+        "command goes on from there"
     )
