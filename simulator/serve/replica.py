@@ -100,6 +100,7 @@ class Replica:
         self.rule = rule
         self.finished = finished
         self.prefixes = prefixes or NoPrefixes()
+        self._keeps = not isinstance(self.prefixes, NoPrefixes)
         self.jumps = jumps
         self.hand_over = hand_over
         self.waiting: deque[LiveRequest] = deque()
@@ -193,6 +194,8 @@ class Replica:
 
     def _free_tokens(self) -> float:
         """Tokens of context that would fit beside all requests."""
+        if not self._keeps:
+            return 0.0
         contexts, free = self.batch.contexts(), float("inf")
         for i, resource in enumerate(self.ledger.resources):
             if resource.units_per_token:

@@ -34,10 +34,14 @@ class Resource:
 
     def units(self, context_tokens: int) -> float:
         """Units of one request."""
+        if not self.pages:
+            return self.fixed
         return self.fixed + sum(u * -(-context_tokens // tokens) for tokens, u in self.pages)
 
     def units_of_all(self, contexts: Floats) -> float:
         """Units of many requests."""
+        if not self.pages or not len(contexts):
+            return self.fixed * len(contexts)
         grown = sum(float(np.ceil(contexts / tokens).sum()) * u for tokens, u in self.pages)
         return self.fixed * len(contexts) + grown
 
