@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from simulator.cli.prefix_compare import compare
+from simulator.cli.prefix_crossover import crossover
 from simulator.cli.prefix_prove import prove
 
 prefix = typer.Typer(
@@ -15,3 +16,4 @@ prefix = typer.Typer(
 )
 prefix.command("prove")(prove)
 prefix.command("compare")(compare)
+prefix.command("crossover")(crossover)

@@ -84,6 +84,7 @@ def compare(
     Example: v4sim prefix compare --trace conversation.jsonl --node h200-x8
     --policies full,boundary,zero
     """
+    from simulator.prefix.comparison import deployment_for
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
     from workloads.traffic.readers import read_trace
@@ -95,52 +96,24 @@ def compare(
     chosen = parse_window_policies(policies)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
-    deployment = (
-        None
-        if reference
-        else _deployment(model, node, tiers, engine, write, page_eviction, window_eviction, choose)
-    )
+    deployment = None
+    if not reference:
+        deployment = deployment_for(
+            model=model,
+            node=node,
+            tiers=tiers,
+            engine=engine,
+            write=write,
+            page_eviction=page_eviction,
+            window_eviction=window_eviction,
+            choose=choose,
+        )
     with error_console().status(f"reading {trace.name}"):
         read = read_trace(trace, format=format, strict=strict, block_tokens=block_tokens)
     if deployment is None:
         count_reference(read, chosen, capacities, evictions, model, json)
     else:
         _on_tiers(read, chosen, deployment, out, json)
-
-
-def _deployment(
-    model: str,
-    node: str,
-    tiers: str,
-    engine: str,
-    write: str,
-    page_eviction: str,
-    window_eviction: str,
-    choose: bool,
-) -> CacheDeployment:
-    """What serves and stores, checked before the trace is read."""
-    from hwmodels.chip_price import find_price, list_priced_chips
-    from hwmodels.node import load_node
-    from simulator.cost.question import ask
-    from simulator.prefix.comparison import CacheDeployment
-    from simulator.prefix.eviction import parse_eviction
-    from simulator.prefix.tier import load_tiers
-    from simulator.prefix.write_policy import find_write_policy
-
-    spec = load_node(node)
-    asked = ask(model=model, chip=spec.chip, count=spec.chip_count, phase="prefill", engine=engine)
-    priced = asked.chip.name in list_priced_chips()
-    price = find_price(asked.chip.name) if priced else None
-    return CacheDeployment(
-        asked=asked,
-        tiers=load_tiers(tiers),
-        write=find_write_policy(write),
-        page_eviction=parse_eviction(page_eviction).name,
-        window_eviction=parse_eviction(window_eviction).name,
-        choose=choose,
-        usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
-        price_text="" if price is None else price.describe(asked.chip.name),
-    )
 
 
 def _on_tiers(

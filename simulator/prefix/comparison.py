@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hwmodels.chip_price import find_price, list_priced_chips
+from hwmodels.node import load_node
 from simulator.basis.whole import round_up
-from simulator.cost.question import AskedStep
+from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
 from simulator.layout.geometry import bind_layout
 from simulator.lower.profile import find_profile, layout_of
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
+from simulator.prefix.eviction import parse_eviction
 from simulator.prefix.prefill_clock import PrefillClock
 from simulator.prefix.replay import Replay, ReplayRules, ReplayTotals
 from simulator.prefix.restore_time import RestoreTimer
-from simulator.prefix.tier import SECONDS_A_DAY, Tier
+from simulator.prefix.tier import SECONDS_A_DAY, Tier, load_tiers
 from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import WindowPolicy
-from simulator.prefix.write_policy import WritePolicy
+from simulator.prefix.write_policy import WritePolicy, find_write_policy
 from workloads.traffic.trace import Trace
 
 # Contexts at which the time of a reply token is costed; it changes little in between.
@@ -89,13 +92,69 @@ def compare_policies(
     Assumes: every chip of the deployment holds a share of each prompt's cache and loads it at the
     bandwidth that a tier states for the node.
     """
-    asked = deployment.asked
-    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
-    clock = PrefillClock(timer.total_ps, 4 * asked.config.index_topk)
-    sizes, geometry = deployment.sizes, WindowGeometry.of_model(asked.config)
+    timer, rules_of = restore_setup(deployment)
     rows = []
     for number, policy in enumerate(policies):
-        rules = CacheRules(
+        cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
+        replay = Replay(
+            trace,
+            cache,
+            replace(timer, rows_with_pages=policy.everywhere),
+            ReplayRules(choose=deployment.choose, token_ns=_rounded(timer.token_ns)),
+        )
+        before = number * len(trace)
+        totals = replay.run(None if advance is None else _shifted(advance, before))
+        rows.append(policy_row(totals, deployment))
+    return rows
+
+
+def deployment_for(
+    *,
+    model: str,
+    node: str,
+    tiers: str,
+    engine: str = "ideal",
+    write: str = "through",
+    page_eviction: str = "lru",
+    window_eviction: str = "lru",
+    choose: bool = False,
+) -> CacheDeployment:
+    """A deployment on a whole node by names or paths; raises `InputError` for what is unknown."""
+    spec = load_node(node)
+    asked = ask(model=model, chip=spec.chip, count=spec.chip_count, phase="prefill", engine=engine)
+    priced = asked.chip.name in list_priced_chips()
+    price = find_price(asked.chip.name) if priced else None
+    return CacheDeployment(
+        asked=asked,
+        tiers=load_tiers(tiers),
+        write=find_write_policy(write),
+        page_eviction=parse_eviction(page_eviction).name,
+        window_eviction=parse_eviction(window_eviction).name,
+        choose=choose,
+        usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
+        price_text="" if price is None else price.describe(asked.chip.name),
+    )
+
+
+def restore_setup(
+    deployment: CacheDeployment,
+) -> tuple[RestoreTimer, Callable[[WindowPolicy], CacheRules]]:
+    """What times a deployment's hits, and its rules for a policy."""
+    asked = deployment.asked
+    steps = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    clock = PrefillClock(steps.total_ps, 4 * asked.config.index_topk)
+    sizes, geometry = deployment.sizes, WindowGeometry.of_model(asked.config)
+    timer = RestoreTimer(
+        tiers=deployment.tiers,
+        sizes=sizes,
+        layers=geometry.layers,
+        prefill_ns=clock.prefill_ns,
+        token_ns=clock.token_ns,
+        layer_by_layer=deployment.layer_by_layer,
+    )
+
+    def rules(policy: WindowPolicy) -> CacheRules:
+        return CacheRules(
             policy=policy,
             geometry=geometry,
             sizes=sizes,
@@ -103,25 +162,8 @@ def compare_policies(
             page_eviction=deployment.page_eviction,
             window_eviction=deployment.window_eviction,
         )
-        restore = RestoreTimer(
-            tiers=deployment.tiers,
-            sizes=sizes,
-            layers=geometry.layers,
-            prefill_ns=clock.prefill_ns,
-            layer_by_layer=deployment.layer_by_layer,
-            rows_with_pages=policy.everywhere,
-        )
-        cache = TieredCache(deployment.tiers, rules, trace.block_tokens)
-        replay = Replay(
-            trace,
-            cache,
-            restore,
-            ReplayRules(choose=deployment.choose, token_ns=_rounded(clock.token_ns)),
-        )
-        before = number * len(trace)
-        totals = replay.run(None if advance is None else _shifted(advance, before))
-        rows.append(policy_row(totals, deployment))
-    return rows
+
+    return timer, rules
 
 
 def policy_row(totals: ReplayTotals, deployment: CacheDeployment) -> PolicyRow:

@@ -40,7 +40,8 @@ class RestorePlan:
 class RestoreTimer:
     """Prices hits on tiers.
 
-    `layer_by_layer`: loads of later layers overlap with the computing of earlier ones.
+    `token_ns(context)`: time of one reply token. `layer_by_layer`: loads of later layers overlap
+    with the computing of earlier ones.
 
     Assumes: loads from different tiers follow one another over the chip's one link to its host.
     Assumes: layers load and compute in equal parts where they overlap.
@@ -50,6 +51,7 @@ class RestoreTimer:
     sizes: CachedBytes
     layers: int
     prefill_ns: PrefillTime
+    token_ns: Callable[[int], int] = lambda context: 20_000_000
     layer_by_layer: bool = True
     rows_with_pages: bool = False
 
@@ -106,19 +108,3 @@ class RestoreTimer:
 def fastest(plans: Sequence[RestorePlan]) -> RestorePlan:
     """The plan with the earliest first token; of equal ones the one that loads least."""
     return min(plans, key=lambda plan: (plan.ttft_ns, plan.loading_ns))
-
-
-def crossover_tokens(
-    timer: RestoreTimer, hit_of: Callable[[int], PrefixHit], longest: int, step: int
-) -> int | None:
-    """Shortest prefix, in multiples of `step`, from which on restoring wins up to `longest`.
-
-    `hit_of(prefix)`: the hit of a prompt of that prefix and one token more. None: it never wins.
-    """
-    found = None
-    for prefix in range(step, longest + 1, step):
-        if timer.plan(hit_of(prefix)).ttft_ns < timer.prefill_ns(prefix + 1, 0):
-            found = prefix if found is None else found
-        else:
-            found = None
-    return found

@@ -44,6 +44,13 @@ class CacheRules:
         """Hits are multiples of it: of the engine's page and of the policy's granule."""
         return lcm(self.sizes.page_tokens, self.policy.granule_tokens or 1)
 
+    @property
+    def hit_rule(self) -> HitRule:
+        """How hits of served prompts are found."""
+        return HitRule(
+            policy=self.policy, geometry=self.geometry, granule_tokens=self.granule_tokens
+        )
+
     def check(self) -> None:
         """Periods must be whole granules: a window elsewhere has no whole page before it."""
         granule = self.granule_tokens
@@ -64,9 +71,7 @@ class TieredCache:
         self.rules = rules
         self.block_tokens = block_tokens
         self.index = PrefixIndex(block_tokens)
-        self.rule = HitRule(
-            policy=rules.policy, geometry=rules.geometry, granule_tokens=rules.granule_tokens
-        )
+        self.rule = rules.hit_rule
         self.stores = [self._open(place, tier) for place, tier in enumerate(tiers)]
 
     def look_up(self, runs: Runs) -> Match:

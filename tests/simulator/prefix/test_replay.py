@@ -14,7 +14,7 @@ from simulator.prefix.hit import Extent, HitRule, LiveRows, Residency
 from simulator.prefix.known_prefix import known_prefixes, mark_layer
 from simulator.prefix.reference import policy_hits
 from simulator.prefix.replay import Replay, ReplayRules
-from simulator.prefix.restore_time import RestoreTimer, crossover_tokens
+from simulator.prefix.restore_time import RestoreTimer
 from simulator.prefix.tier import load_tiers
 from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.prefix.window_geometry import WindowGeometry
@@ -181,21 +181,6 @@ def hit_of(prefix):
     pages = [Extent(prefix, "nvme")]
     rows = LiveRows([(0, prefix, "nvme")], 16, 32)
     return rule.find(prefix + 1, Residency(known_tokens=prefix, compressed=pages, windows=rows))
-
-
-def test_crossover():
-    """Computing 1 us a token against a round of 100 us for every ten pages and more."""
-    timer = RestoreTimer(
-        tiers=tiers_of(LARGE, LARGE, LARGE), sizes=SIZES, layers=5, prefill_ns=prefill_ns
-    )
-    shortest = crossover_tokens(timer, hit_of, longest=3_200, step=32)
-    assert shortest is not None
-    for prefix in (shortest, shortest + 32):
-        assert timer.plan(hit_of(prefix)).ttft_ns < prefill_ns(prefix + 1, 0)
-    before = timer.plan(hit_of(shortest - 32))
-    assert before.ttft_ns >= prefill_ns(shortest - 31, 0)
-    slow = replace(timer, prefill_ns=lambda new, past: new)
-    assert crossover_tokens(slow, hit_of, longest=3_200, step=32) is None
 
 
 def test_loads_overlap_layer_by_layer():
