@@ -67,10 +67,12 @@ def serve(
 
 
 def _run(scenario: str, changes: list[str]) -> ServingRun:
+    from simulator.serve.money import prices_for
     from simulator.serve.run import require_finished, run_scenario
     from simulator.serve.scenario_file import open_scenario
 
     asked = open_scenario(scenario, changes)
+    prices_for(asked)  # a price that is not known is said before any work
     with _progress(asked.name) as progress:
         run = run_scenario(asked, progress=progress)
     require_finished(run)
@@ -88,7 +90,8 @@ def _progress(name: str) -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=error_console(), transient=True) as bar:
+    stderr = error_console()
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(f"serving {name}", total=None)
         yield lambda ended, of: bar.update(task, completed=ended, total=of)
 
