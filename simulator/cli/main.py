@@ -25,6 +25,7 @@ from simulator.cli import (
     indexer,
     layout,
     models,
+    plan,
     prefix,
     serve,
     step,
@@ -58,6 +59,7 @@ app.command("address")(address.address)
 app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
 app.command("serve")(serve.serve)
+app.command("plan")(plan.plan)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)

@@ -1,0 +1,111 @@
+"""`v4sim plan`: the cheapest deployment that meets the targets, from a question in YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simulator.basis.errors import InputError
+from simulator.cli.options import JsonFile, console, error_console, save_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.plan.search import SearchResult
+    from simulator.plan.sensitivity import Sensitivity
+
+NO_PLAN = 3
+
+
+def plan(
+    question: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUESTION", help="Path to YAML, or one that ships: agents, chat, documents."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep outcomes here as they come, and scenario files of the plan and runner-up; "
+            "the same command again goes on where it was stopped.",
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        bool, typer.Option(help="Also run the plan with other traffic and slower kernels.")
+    ] = True,
+    json: JsonFile = None,
+) -> int:
+    """Search chips, layouts, limits and strategies for the cheapest plan that meets the targets.
+
+    Exit codes: 0 a plan was found; 3 none meets the targets; 2 bad input.
+
+    Example: v4sim plan chat --out out/chat
+    """
+    from reports.plan_text import plan_to_json, print_plan
+    from simulator.plan.plan_question import load_plan
+    from simulator.plan.search import search
+    from simulator.plan.sensitivity import sensitivity as changes_of
+
+    asked = load_plan(question)
+    with _progress() as note:
+        result = search(asked, journal=_journal(out), note=note)
+        changes: tuple[Sensitivity, ...] = ()
+        if sensitivity and result.best is not None:
+            note("the plan with other traffic and kernels")
+            deployed = result.deployments[result.best.candidate.label]
+            changes = changes_of(result.best, deployed, result.trace)
+    files = _write_scenarios(out, result)
+    save_json(json, plan_to_json(asked, result, changes) if json else None)
+    print_plan(console(), asked, result, changes)
+    for path in files:
+        console().print(f"wrote {path}", soft_wrap=True)
+    return 0 if result.best is not None else NO_PLAN
+
+
+def _journal(out: Path | None) -> Path | None:
+    if out is None:
+        return None
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make folder {out}: {error.strerror}") from None
+    return out / "outcomes.jsonl"
+
+
+def _write_scenarios(out: Path | None, result: SearchResult) -> list[Path]:
+    """Scenario files that `v4sim serve` runs to the same figures."""
+    import yaml
+
+    from simulator.basis.atomic import write_text
+
+    files = []
+    for name, outcome in (("plan", result.best), ("runner-up", result.runner_up)):
+        if out is None or outcome is None:
+            continue
+        scenario = outcome.candidate.with_replicas(outcome.replicas)
+        data = scenario.model_dump(mode="json", exclude_none=True)
+        for section, key in (("traffic", "trace"), ("prefix_cache", "tiers")):
+            named = data.get(section, {}).get(key)
+            if named is not None and Path(named).exists():
+                data[section][key] = str(Path(named).resolve())
+        path = out / f"{name}.yaml"
+        write_text(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+        files.append(path)
+    return files
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """What is being looked at, on standard error."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=error_console(), transient=True) as bar:
+        task = bar.add_task("reading the question", total=None)
+        yield lambda text: bar.update(task, description=text)

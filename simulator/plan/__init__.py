@@ -1,0 +1,1 @@
+"""Planning: from traffic and targets to the cheapest deployment that meets them."""

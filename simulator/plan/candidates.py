@@ -1,0 +1,115 @@
+"""Deployments that a question allows: chip, engine, layout and limits of a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from hwmodels.node import find_node
+from simulator.plan.plan_question import ChipChoice, PlanQuestion
+from simulator.serve.scenario import Disaggregation, Parallel, Prices, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One way to build a replica, and what its chips cost; `scenario` has one replica.
+
+    `prefill_share`: prefill replicas for each decode replica, 0 where one replica does both.
+    """
+
+    scenario: Scenario
+    most_chips: int
+    prices: Prices
+    prefill_share: float = 0.0
+
+    @property
+    def chips_per_replica(self) -> int:
+        """Chips of one replica."""
+        return self.scenario.chips_per_replica
+
+    def prefill_replicas(self, replicas: int) -> int:
+        """Prefill replicas beside so many decode replicas."""
+        return max(1, round(self.prefill_share * replicas)) if self.prefill_share else 0
+
+    def chips(self, replicas: int) -> int:
+        """Chips of a plan."""
+        return self.chips_per_replica * (replicas + self.prefill_replicas(replicas))
+
+    def usd_per_hour(self, replicas: int) -> float:
+        """Price of a plan an hour."""
+        return self.chips(replicas) * self.prices.usd_per_chip_hour
+
+    def with_replicas(self, replicas: int) -> Scenario:
+        """The scenario of a plan."""
+        changes: dict[str, object] = {"replicas": replicas, "prices": self.prices}
+        if self.prefill_share:
+            changes["disaggregation"] = Disaggregation(
+                prefill_replicas=self.prefill_replicas(replicas)
+            )
+        return self.scenario.model_copy(update=changes)
+
+    @property
+    def label(self) -> str:
+        """One line that tells it from others."""
+        s = self.scenario
+        parts = [
+            f"{s.chip} tp{s.parallel.tp} dp{s.parallel.dp}",
+            s.engine,
+            f"{s.scheduler.max_requests} requests",
+            f"{s.scheduler.step_tokens:,}-token steps",
+        ]
+        if self.prefill_share:
+            parts.append(f"{self.prefill_share:g} prefill a decode replica")
+        if s.prefix_cache is not None:
+            parts.append(f"window {s.prefix_cache.window_policy}")
+        return ", ".join(parts)
+
+
+def candidates(question: PlanQuestion) -> Iterator[Candidate]:
+    """All candidates of a question, in the order in which it lists them."""
+    for choice in question.chips:
+        prices = choice.prices or _shipped(choice.chip)
+        for engine, (tp, dp) in product(question.engines, _layouts(question, choice)):
+            for requests, tokens, policy, share in product(
+                question.max_requests,
+                question.step_tokens,
+                question.window_policies or (None,),
+                (0.0, *question.prefill_shares),
+            ):
+                scenario = _scenario(question.scenario, choice.chip, engine, tp, dp)
+                scenario = _limited(scenario, requests, tokens, policy)
+                yield Candidate(
+                    scenario=scenario,
+                    most_chips=choice.most_chips,
+                    prices=prices,
+                    prefill_share=share,
+                )
+
+
+def _layouts(question: PlanQuestion, choice: ChipChoice) -> list[tuple[int, int]]:
+    if question.layouts is not None:
+        return [(tp, dp) for tp, dp in question.layouts if tp * dp <= choice.most_chips]
+    most = min(choice.most_chips, find_node(choice.chip, 1).chip_count)
+    powers = [2**i for i in range(most.bit_length()) if 2**i <= most]
+    return [(tp, dp) for tp in powers for dp in powers if tp * dp <= most]
+
+
+def _scenario(base: Scenario, chip: str, engine: str, tp: int, dp: int) -> Scenario:
+    parallel = Parallel(tp=tp, dp=dp, ep=tp * dp if dp > 1 else None)
+    return base.model_copy(update={"chip": chip, "engine": engine, "parallel": parallel})
+
+
+def _limited(base: Scenario, requests: int, tokens: int, policy: str | None) -> Scenario:
+    scheduler = base.scheduler.model_copy(update={"max_requests": requests, "step_tokens": tokens})
+    changes: dict[str, object] = {"scheduler": scheduler, "replicas": 1}
+    if policy is not None and base.prefix_cache is not None:
+        cache = base.prefix_cache.model_copy(update={"window_policy": policy})
+        changes["prefix_cache"] = cache
+    return base.model_copy(update=changes)
+
+
+def _shipped(chip: str) -> Prices:
+    from simulator.serve.money import default_prices
+
+    return default_prices(chip)

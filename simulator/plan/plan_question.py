@@ -1,0 +1,69 @@
+"""What is to be planned: a scenario, and what may be varied. One YAML document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.basis.data_files import find_data_file, list_data_names
+from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+from simulator.serve.scenario import Prices, Scenario, resolved
+
+_PLANS = Path(__file__).parent / "plans"
+Whole = Annotated[int, Field(gt=0, le=2**20)]
+Whole8 = Annotated[tuple[Whole, ...], Field(min_length=1)]
+
+
+class ChipChoice(StrictModel):
+    """A chip to consider; `prices` default to the dated ones that ship with the product."""
+
+    chip: str
+    most_chips: Whole = 32
+    prices: Prices | None = None
+
+
+class PlanQuestion(StrictModel):
+    """Targets and traffic are the scenario's; everything below may differ between plans.
+
+    `layouts`: (tp, dp) of a replica; left out, all powers of two up to a node. `prefill_shares`:
+    of disaggregated plans, prefill replicas for each decode replica. `objective`: the cheapest
+    output tokens, or the fewest chips.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    scenario: Scenario
+    chips: Annotated[tuple[ChipChoice, ...], Field(min_length=1)]
+    engines: Annotated[tuple[str, ...], Field(min_length=1)] = ("sglang-0.5",)
+    layouts: tuple[tuple[Whole, Whole], ...] | None = None
+    max_requests: Whole8 = (256,)
+    step_tokens: Whole8 = (8192,)
+    window_policies: tuple[str, ...] = ()
+    prefill_shares: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    objective: Literal["usd", "chips"] = "usd"
+
+    @model_validator(mode="after")
+    def _check_targets(self) -> Self:
+        levels = self.scenario.service_levels
+        if levels.ttft_s is None and levels.tpot_ms is None:
+            raise KeyFaultError(
+                ("scenario",), "a plan needs a target: service_levels with ttft_s or tpot_ms"
+            )
+        if self.window_policies and self.scenario.prefix_cache is None:
+            raise KeyFaultError(
+                ("window_policies",), "window_policies need a prefix_cache in the scenario"
+            )
+        return self
+
+
+def list_plans() -> list[str]:
+    """Names of the questions that ship."""
+    return list_data_names(_PLANS)
+
+
+def load_plan(name_or_path: Path | str) -> PlanQuestion:
+    """Question by name, or of a YAML file; a trace is found beside it."""
+    path = find_data_file("plan", name_or_path, _PLANS)
+    question = load_yaml(path, PlanQuestion)
+    return question.model_copy(update={"scenario": resolved(question.scenario, path)})

@@ -1,0 +1,226 @@
+"""The search: plans from the cheapest on, each ruled out by a bound or simulated.
+
+In open loop the traffic fixes what is answered, so a plan's cost is that of its chips: the first
+plan, in order of cost, that meets the targets is the best one, and nothing dearer is looked at. In
+closed loop the cost depends on how fast a plan answers; there plans are ruled out by what they can
+answer at best.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from simulator.basis.errors import InputError
+from simulator.plan.bounds import (
+    BATCH_SLACK,
+    Unloaded,
+    fewest_replicas,
+    missed_target,
+    unloaded,
+)
+from simulator.plan.candidates import Candidate, candidates
+from simulator.plan.journal import Journal
+from simulator.plan.outcome import Outcome, outcome_of
+from simulator.plan.plan_question import PlanQuestion
+from simulator.serve.deployment import Deployment, deploy
+from simulator.serve.run import run_scenario
+from simulator.serve.step_clock import DecodeGroup
+from simulator.serve.traffic import trace_of
+from workloads.traffic.trace import Trace
+
+Simulate = Callable[[Candidate, int, Deployment, Trace], Outcome]
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuledOut:
+    """A candidate that cannot be, or cannot meet the targets, and the sentence that says why."""
+
+    label: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class SearchResult:
+    """`best` and `runner_up` meet the targets; `tried` were simulated, in order of cost.
+
+    `skipped`: plans that are dearer than both; `kept`: outcomes that the journal knew.
+    """
+
+    trace: Trace
+    tried: list[Outcome] = field(default_factory=list)
+    ruled_out: list[RuledOut] = field(default_factory=list)
+    best: Outcome | None = None
+    runner_up: Outcome | None = None
+    skipped: int = 0
+    kept: int = 0
+    deployments: dict[str, Deployment] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A candidate with its deployment and floors, and the replicas to try next."""
+
+    candidate: Candidate
+    deployment: Deployment
+    floors: Unloaded
+    replicas: int
+
+
+def search(
+    question: PlanQuestion,
+    *,
+    simulate: Simulate | None = None,
+    journal: Path | None = None,
+    note: Note = lambda _: None,
+    exhaustive: bool = False,
+) -> SearchResult:
+    """The best plan and the next best; `exhaustive` simulates all (to check the bounds).
+
+    What `journal` knows is not simulated again.
+    """
+    trace = trace_of(question.scenario)
+    result = SearchResult(trace=trace)
+    known = Journal(journal, trace)
+    ready = list(_deployed(question, trace, result, note, exhaustive))
+    queue: list[tuple[float, int, int, _Ready]] = []
+    for number, item in enumerate(ready):
+        heapq.heappush(queue, (_cost_floor(question, item, trace), number, item.replicas, item))
+    run = simulate or _simulate
+    while queue:
+        floor, number, replicas, item = heapq.heappop(queue)
+        second = result.runner_up
+        if second is not None and floor >= _cost(question, second) and not exhaustive:
+            result.skipped = len(queue) + 1
+            break
+        note(f"{item.candidate.label}, {replicas} replicas")
+        outcome = known.find(item.candidate, replicas)
+        if outcome is None:
+            outcome = run(item.candidate, replicas, item.deployment, trace)
+            known.add(outcome)
+        result.kept = known.kept
+        result.tried.append(outcome)
+        result.deployments[outcome.candidate.label] = item.deployment
+        if outcome.meets:
+            _rank(question, result, outcome)
+        # More replicas may also end sooner, and so cost less in all, if the run is short.
+        item.replicas = replicas + 1
+        if item.candidate.chips(item.replicas) <= item.candidate.most_chips:
+            floor = _cost_floor(question, item, trace)
+            heapq.heappush(queue, (floor, number, item.replicas, item))
+    return result
+
+
+def _deployed(
+    question: PlanQuestion, trace: Trace, result: SearchResult, note: Note, exhaustive: bool
+) -> Iterator[_Ready]:
+    """Candidates that can be built and that no bound rules out."""
+    deployments: dict[object, Deployment | InputError] = {}
+    for candidate in candidates(question):
+        note(candidate.label)
+        try:
+            deployment = _once(deployments, candidate)
+        except InputError as error:
+            result.ruled_out.append(RuledOut(label=candidate.label, reason=error.message))
+            continue
+        cached = candidate.scenario.prefix_cache is not None
+        floors = unloaded(deployment, trace, cached)
+        reason = missed_target(floors, trace, candidate.scenario.service_levels)
+        most = candidate.most_chips // candidate.chips(1)
+        first = fewest_replicas(floors, trace, candidate.scenario, most, deployment.lanes)
+        if reason is None and first > most:
+            reason = (
+                f"prompts alone need more than the {candidate.most_chips} chips allowed to meet "
+                "the TTFT target"
+            )
+        if reason is not None and not exhaustive:
+            result.ruled_out.append(RuledOut(label=candidate.label, reason=reason))
+        elif most:
+            yield _Ready(candidate, deployment, floors, 1 if exhaustive else first)
+
+
+def _once(known: dict[object, Deployment | InputError], candidate: Candidate) -> Deployment:
+    """Deployments that differ only in price or replicas are one."""
+    key = candidate.scenario.model_copy(update={"prices": None, "name": ""}).model_dump_json()
+    if key not in known:
+        try:
+            known[key] = deploy(candidate.scenario)
+        except InputError as error:
+            known[key] = error
+    found = known[key]
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def _simulate(candidate: Candidate, replicas: int, deployment: Deployment, trace: Trace) -> Outcome:
+    run = run_scenario(candidate.with_replicas(replicas), deployment=deployment, trace=trace)
+    return outcome_of(candidate, replicas, run)
+
+
+def _cost(question: PlanQuestion, outcome: Outcome) -> float:
+    if question.objective == "chips":
+        return float(outcome.chips)
+    return outcome.usd_per_million_output
+
+
+def _rank(question: PlanQuestion, result: SearchResult, outcome: Outcome) -> None:
+    best, second = result.best, result.runner_up
+    if best is None or _cost(question, outcome) < _cost(question, best):
+        result.best, result.runner_up = outcome, best
+    elif second is None or _cost(question, outcome) < _cost(question, second):
+        result.runner_up = outcome
+
+
+def _cost_floor(question: PlanQuestion, item: _Ready, trace: Trace) -> float:
+    """Least cost of a candidate with its next number of replicas."""
+    if question.objective == "chips":
+        return float(item.candidate.chips(item.replicas))
+    usd_per_s = item.candidate.usd_per_hour(item.replicas) / 3600
+    return usd_per_s / _most_output_per_s(item, trace) * 1e6
+
+
+def _most_output_per_s(item: _Ready, trace: Trace) -> float:
+    """Most output tokens a second: what is asked for, or what decode steps at best yield."""
+    timed = trace.arrival_ns >= 0
+    output = float(np.maximum(1, trace.output_tokens).sum())
+    if timed.all() and item.candidate.scenario.traffic.concurrency is None:
+        span_s = float(trace.arrival_ns.max()) / 1e9 / item.candidate.scenario.traffic.rate_scale
+        least_s = float((item.floors.prompt_ns + item.floors.token_ns).min()) / 1e9
+        return output / max(span_s, least_s)
+    # Replicas can do no better than be busy all the time, with prompts or with answers alone.
+    prompts_ns = float(item.floors.work_ns.sum())
+    answers_ns = float(trace.output_tokens.sum()) * _least_token_ns(item, trace)
+    lanes = item.replicas * item.deployment.lanes
+    return output * lanes / max(prompts_ns, answers_ns) * 1e9
+
+
+def _least_token_ns(item: _Ready, trace: Trace) -> float:
+    """Least time of an answered token in a batch: of the shortest contexts, as many as may run.
+
+    A larger batch takes less time a token but for steps of tiles, which the slack allows for.
+    """
+    traffic, rule = item.candidate.scenario.traffic, item.deployment.rule
+    users = traffic.concurrency or (traffic.made.concurrency if traffic.made else None)
+    most = min(rule.max_requests, users or rule.max_requests)
+    context = float(trace.input_tokens.min())
+    least = min(
+        item.deployment.clock.decode_ns([DecodeGroup(requests=n, context_sum=n * (context + 1))])
+        / n
+        for n in _sizes(most)
+    )
+    return (1 - BATCH_SLACK) * least / rule.tokens_per_step
+
+
+def _sizes(most: int) -> Iterable[int]:
+    """Powers of two up to a number, and it."""
+    size = 1
+    while size < most:
+        yield size
+        size *= 2
+    yield most

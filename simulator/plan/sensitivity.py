@@ -1,0 +1,108 @@
+"""How a plan fares when traffic or kernels differ from what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simulator.cost.question import ask
+from simulator.cost.step import cost_step
+from simulator.plan.outcome import Outcome, outcome_of
+from simulator.serve.deployment import Deployment
+from simulator.serve.run import run_scenario
+from simulator.serve.scenario import Scenario
+from simulator.serve.step_clock import DecodeGroup, PromptChunk, StepClock
+from workloads.traffic.trace import Trace
+
+TRAFFIC_CHANGES = (0.8, 1.2)
+_CONTEXT = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """One change, in words, and what the plan then achieves."""
+
+    name: str
+    outcome: Outcome
+
+
+class ScaledClock(StepClock):
+    """A clock whose steps all take `factor` as long; what it costs is the other one's."""
+
+    def __init__(self, clock: StepClock, factor: float) -> None:
+        self.clock = clock
+        self.factor = factor
+        self.knee_tokens = clock.knee_tokens
+
+    def decode_ns(self, groups: Sequence[DecodeGroup]) -> float:
+        """A decode step."""
+        return self.factor * self.clock.decode_ns(groups)
+
+    def step_ns(self, groups: Sequence[DecodeGroup], chunks: Sequence[PromptChunk]) -> float:
+        """A step with prompts."""
+        return self.factor * self.clock.step_ns(groups, chunks)
+
+    def segment(self, mean: float) -> float:
+        """As of the other clock."""
+        return self.clock.segment(mean)
+
+
+def sensitivity(outcome: Outcome, deployment: Deployment, trace: Trace) -> tuple[Sensitivity, ...]:
+    """The plan at 20 % less and more traffic, and with kernels at p10 and p90 of their interval.
+
+    Assumes: all steps of a plan are off by the same factor, that of a decode step of 8,192 tokens.
+    """
+    candidate, replicas = outcome.candidate, outcome.replicas
+    found = []
+    for factor in TRAFFIC_CHANGES:
+        name = f"traffic {factor - 1:+.0%}"
+        scenario = candidate.with_replicas(replicas)
+        run = run_scenario(_scaled(scenario, factor), deployment=deployment, trace=trace)
+        found.append(Sensitivity(name=name, outcome=outcome_of(candidate, replicas, run)))
+    for name, factor in zip(
+        ("kernels at p10", "kernels at p90"), kernel_factors(candidate.scenario), strict=True
+    ):
+        slower = replace(deployment, clock=ScaledClock(deployment.clock, factor))
+        scenario = candidate.with_replicas(replicas)
+        run = run_scenario(scenario, deployment=slower, trace=trace)
+        label = f"{name} ({factor - 1:+.0%} time)"
+        found.append(Sensitivity(name=label, outcome=outcome_of(candidate, replicas, run)))
+    return tuple(found)
+
+
+def _scaled(scenario: Scenario, factor: float) -> Scenario:
+    """The same requests, faster; in closed loop so many more users."""
+    traffic = scenario.traffic
+    made = traffic.made
+    if traffic.concurrency is not None:
+        users = max(1, round(traffic.concurrency * factor))
+        changed = traffic.model_copy(update={"concurrency": users})
+    elif made is not None and made.concurrency is not None:
+        users = max(1, round(made.concurrency * factor))
+        changed = traffic.model_copy(
+            update={"made": made.model_copy(update={"concurrency": users})}
+        )
+    else:
+        changed = traffic.model_copy(update={"rate_scale": traffic.rate_scale * factor})
+    return scenario.model_copy(update={"traffic": changed})
+
+
+def kernel_factors(scenario: Scenario) -> tuple[float, float]:
+    """p10 and p90 of a decode step's time, as factors on what is predicted."""
+    parallel = scenario.parallel
+    asked = ask(
+        model=scenario.model,
+        chip=scenario.chip,
+        count=parallel.tp * parallel.dp,
+        tp=parallel.tp,
+        dp=parallel.dp,
+        ep=parallel.ep or 1,
+        batch=8 * parallel.dp,
+        context=_CONTEXT,
+        engine=scenario.engine,
+        index_dtype=scenario.index_dtype or "fp8",
+        expert_dtype=scenario.expert_dtype,
+        fidelity=scenario.fidelity,
+    )
+    step = cost_step(asked.question, asked.config, asked.chip, asked.node)
+    return step.low_ps / step.total_ps, step.high_ps / step.total_ps

@@ -1,0 +1,71 @@
+"""The plan in words: what it is, what binds, why the next one lost, and what would make it work."""
+
+from __future__ import annotations
+
+from simulator.plan.outcome import Outcome, Target
+from simulator.plan.plan_question import PlanQuestion
+from simulator.plan.search import SearchResult
+
+
+def cost_text(question: PlanQuestion, outcome: Outcome) -> str:
+    """Cost in the question's objective, and in the other one."""
+    dollars = f"${outcome.usd_per_million_output:,.3f} per million output tokens"
+    chips = f"{outcome.chips} chips"
+    return f"{chips}, {dollars}" if question.objective == "chips" else f"{dollars}, {chips}"
+
+
+def target_text(target: Target) -> str:
+    """A target, what came out, and the margin."""
+    found = f"{target.found:,.3g} {target.unit} of {target.asked:,.3g} {target.unit}"
+    word = "left" if target.is_met else "over"
+    return f"{target.name} {found} ({abs(target.margin):.0%} {word})"
+
+
+def plan_sentence(question: PlanQuestion, result: SearchResult) -> str:
+    """The verdict on a search."""
+    if result.best is None:
+        return infeasible_sentence(question, result)
+    best = result.best
+    return (
+        f"{best.label}: {cost_text(question, best)}; {best.binds.name} binds "
+        f"({best.binds.margin:.0%} left)"
+    )
+
+
+def runner_up_sentence(question: PlanQuestion, result: SearchResult) -> str | None:
+    """Why the next best plan lost; None where there is none."""
+    best, second = result.best, result.runner_up
+    if best is None or second is None:
+        return None
+    if question.objective == "chips":
+        gap = f"{second.chips - best.chips} more chips"
+    else:
+        share = second.usd_per_million_output / best.usd_per_million_output - 1
+        gap = f"{share:.1%} dearer" if share > 5e-4 else "as dear, and listed later"
+    return f"runner-up: {second.label}: {cost_text(question, second)}, {gap}"
+
+
+def infeasible_sentence(question: PlanQuestion, result: SearchResult) -> str:
+    """No plan meets the targets: which target the closest one misses, by how much, what to try."""
+    if not result.tried:
+        reasons = sorted({out.reason for out in result.ruled_out}, key=len)
+        shown = reasons[0] if reasons else "no layout has as few chips as are allowed"
+        return (
+            f"no plan: all {len(result.ruled_out)} candidates are ruled out before simulation; "
+            f"for one, {shown}; give larger chips or more of them (most_chips), or relax the target"
+        )
+    closest = max(result.tried, key=lambda outcome: outcome.binds.margin)
+    target = closest.binds
+    if target.is_met:
+        lost = closest.refused + closest.unfinished
+        return (
+            f"no plan: the closest, {closest.label}, leaves {lost:,} requests without an answer "
+            "(they do not fit even alone); shorten them, or give larger layouts"
+        )
+    over = target.found - target.asked
+    return (
+        f"no plan meets the targets: the closest, {closest.label}, misses {target.name} by "
+        f"{over:,.3g} {target.unit} ({target.found:,.3g} against {target.asked:,.3g} "
+        f"{target.unit}); {target.name} of {target.found * 1.001:,.4g} {target.unit} would be met, "
+        "or raise most_chips"
+    )
