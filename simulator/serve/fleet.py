@@ -75,7 +75,7 @@ class Fleet:
     def _arrive(self, request: LiveRequest) -> None:
         """The state of a prompt has reached the decode replicas."""
         request.received = True
-        request.hit_tokens = request.shared_tokens = request.computed_tokens = 0
+        request.shared_tokens = 0
         place = self._place(self.decoding, request, 1)
         self.homes[request.index] = place
         self.decoding[place].submit(request)
