@@ -107,8 +107,11 @@ def _sentence(
     """Sentence for faults of one place: members of a union become one `a or b`."""
     deepest = max(len(place) for place, _ in group)
     shallow = min(len(place) for place, _ in group)
+    checked = [entry for entry in group if entry[1]["type"] == "value_error"]
     if deepest > shallow:  # one member of the union has the right shape: report its fault
         group = [entry for entry in group if len(entry[0]) == deepest][:1]
+    elif checked:  # so it has where its own check was reached
+        group = checked[:1]
     place, item = group[0]
     if len(group) == 1:
         return _single(place, item, schema)
@@ -128,6 +131,8 @@ def _single(
         where = f"{dotted(place)!r}: " if place else ""
         return place + fault.keys, where + fault.sentence, fault.kind
     name = dotted(place)
+    if item["type"].startswith("union_tag"):
+        return _tagged(place, name, item["ctx"])
     if item["type"] == "extra_forbidden":
         return place, _unknown_key(place, schema), FileFormatError
     if item["type"] == "missing":
@@ -144,6 +149,17 @@ def _single(
     )
     near = nearest_name(str(item["input"]), choices)
     return place, sentence + (f"; did you mean {near!r}?" if near else ""), FileFormatError
+
+
+def _tagged(place: Keys, where: str, facts: dict[str, Any]) -> tuple[Keys, str, type[InputError]]:
+    """Fault of the key that says which member of a union is meant."""
+    tag = facts["discriminator"].strip("'")
+    name = f"{where}.{tag}" if where else tag
+    if "tag" not in facts:
+        return place, f"missing key {name!r}", FileFormatError
+    near = nearest_name(facts["tag"], re.findall(r"'([^']*)'", facts["expected_tags"]))
+    sentence = f"{name!r} is {facts['tag']!r}, expected one of {facts['expected_tags']}"
+    return (*place, tag), sentence + (f"; did you mean {near!r}?" if near else ""), FileFormatError
 
 
 def _unknown_key(place: Keys, schema: type[BaseModel]) -> str:

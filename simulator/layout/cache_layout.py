@@ -17,6 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel
+from simulator.layout.entry_bytes import check_row_format
 from simulator.layout.sizing_rules import SizingRule
 
 Whole = Annotated[int, Field(gt=0, le=2**31)]
@@ -77,6 +78,15 @@ class PoolRule(Cited):
             raise KeyFaultError(
                 (other,), f"a pool that lives by {self.lives} is sized by {given!r}, not {other!r}"
             )
+        if self.draft_rows is not None and self.rows is None:
+            raise KeyFaultError(("draft_rows",), "draft_rows belongs to pools sized by rows")
+        if self.draft_rows is not None and self.draft_rows < (self.rows or 0):
+            raise KeyFaultError(
+                ("draft_rows",),
+                f"{self.draft_rows} rows with speculative decoding, but {self.rows} without; "
+                f"expected at least {self.rows}",
+            )
+        check_row_format(("duplicate",), self.duplicate)
         return self
 
 
@@ -86,6 +96,14 @@ class StoredFormats(StrictModel):
     kv: Annotated[dict[str, str], Field(min_length=1)]
     index: Annotated[dict[str, str], Field(min_length=1)]
     state: str = "state_fp32"
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for what, stored in (("kv", self.kv), ("index", self.index)):
+            for precision, name in stored.items():
+                check_row_format((what, precision), name)
+        check_row_format(("state",), self.state)
+        return self
 
 
 class Retention(Cited):
@@ -132,6 +150,12 @@ class CacheLayout(Cited):
             )
         for name, rule in self.pools.items():
             self._check_page(name, rule)
+        if self.hit_tokens % self.page_tokens:
+            raise KeyFaultError(
+                ("hit_tokens",),
+                f"prefix hits in steps of {self.hit_tokens} tokens do not end at pages of "
+                f"{self.page_tokens}; try {self.page_tokens}",
+            )
         self.sizing.check_pools(self.pools)
         return self
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.whole import ceil_div, round_up
-from simulator.basis.yaml_loader import StrictModel, load_yaml
+from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 
 Whole = Annotated[int, Field(gt=0)]
 _FILE = Path(__file__).parent / "entry_bytes.yaml"
@@ -53,3 +53,9 @@ def find_row_format(name: str) -> RowFormat:
     if name not in known:
         raise InputError(unknown_name("row format", name, known))
     return known[name]
+
+
+def check_row_format(keys: tuple[str, ...], name: str | None) -> None:
+    """For validators of schemas: refuses a name that is not a row format, at the key given."""
+    if name is not None and name not in row_formats():
+        raise KeyFaultError(keys, unknown_name("row format", name, row_formats()))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel
+from simulator.layout.entry_bytes import check_row_format
 
 Whole = Annotated[int, Field(gt=0, le=2**31)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -18,7 +19,7 @@ class ExactSizing(StrictModel):
 
     kind: Literal["exact"]
 
-    def check_pools(self, pools: Iterable[str]) -> None:
+    def check_pools(self, pools: Mapping[Any, Any]) -> None:
         """Nothing to add up."""
 
 
@@ -46,10 +47,21 @@ class WindowSizing(StrictModel):
             raise KeyFaultError(
                 ("window_ratio",), "window_ratio belongs to sizing by ratio, and only there"
             )
+        check_row_format(("index_priced_as",), self.index_priced_as)
         return self
 
-    def check_pools(self, pools: Iterable[str]) -> None:
-        """Nothing to add up: every pool has its own memory."""
+    def check_pools(self, pools: Mapping[Any, Any]) -> None:
+        """Window slots are paged, and the compressor's rows go with them or with the request."""
+        for name, rule in pools.items():
+            if rule.lives == "context":
+                continue
+            allowed = ("sliding",) if name == "window" else ("window_page", "request")
+            if rule.lives not in allowed:
+                raise KeyFaultError(
+                    ("pools", name, "lives"),
+                    f"pool {name} lives by {rule.lives!r}, which sizing by {self.kind} has no "
+                    f"memory for; expected {' or '.join(map(repr, allowed))}",
+                )
 
 
 class BlockGroup(StrictModel):
@@ -57,7 +69,7 @@ class BlockGroup(StrictModel):
 
     name: Annotated[str, Field(min_length=1)]
     pools: Annotated[tuple[str, ...], Field(min_length=1)]
-    split: Whole = 1
+    split: Annotated[int, Field(gt=0, le=1024)] = 1
 
 
 class BlockSizing(StrictModel):
@@ -78,7 +90,7 @@ class BlockSizing(StrictModel):
             raise KeyFaultError(("buckets",), "buckets belong to block_bytes: buckets, only there")
         return self
 
-    def check_pools(self, pools: Iterable[str]) -> None:
+    def check_pools(self, pools: Mapping[Any, Any]) -> None:
         """Every pool is in one group (and in one bucket), and nothing else is."""
         known = list(pools)
         named = [("groups", [p for group in self.groups for p in group.pools])]

@@ -30,23 +30,72 @@ def edited(tmp_path: Path, name: str, old: str, new: str) -> Path:
         (
             "c128: {lives: context, page_tokens: 256",
             "c128: {lives: context, page_tokens: 64",
-            r"own.yaml:\d+: .*a page of 64 tokens cannot hold whole c128 entries of 128 tokens; "
-            "try 128",
+            r"own.yaml:23: 'layout': a page of 64 tokens cannot hold whole c128 entries of 128 "
+            "tokens; try 128$",
         ),
         (
             "{name: c128_states, pools: [c128_state]}",
             "{name: c128_states, pools: [c4_state]}",
-            "groups do not add up to the 7 pools: c128_state in none; c4_state in more than one",
+            r"own.yaml:34: 'layout': groups do not add up to the 7 pools: c128_state in none; "
+            "c4_state in more than one$",
         ),
         ("    c4_state:", "    c5_state:", "c5_state"),
         ("window: {lives: sliding, page_tokens", "window: {lives: sliding, rows", "'page_tokens'"),
         ("window: {lives: sliding", "window: {lives: context", "pool window forgets its rows"),
-        ("kind: blocks", "kind: heap", "heap"),
+        (
+            "kind: blocks",
+            "kind: block",
+            r"own.yaml:32: 'layout.sizing.kind' is 'block', expected one of 'exact', 'ratio', "
+            r"'cap', 'blocks'; did you mean 'blocks'\?$",
+        ),
+        ("    kind: blocks\n", "", r"own.yaml:31: missing key 'layout.sizing.kind'$"),
+        ("split: 2", "split: 1000000000", "is 1000000000, expected at most 1024"),
+        ("hit_tokens: 256", "hit_tokens: 100", "100 tokens do not end at pages of 256; try 256"),
+        (
+            "fp8: kv_fp8,",
+            "fp8: kv_fp88,",
+            r"own.yaml:14: 'layout.formats': unknown row format 'kv_fp88': did you mean 'kv_fp8'",
+        ),
+        ("index: {fp8", "state: state_fp16\n    index: {fp8", "unknown row format 'state_fp16'"),
+        (
+            "c4: {lives: context,",
+            "c4: {duplicate: nothing, lives: context,",
+            r"own.yaml:19: 'layout.pools.c4': unknown row format 'nothing'",
+        ),
+        (
+            "c4_state: {lives: sliding,",
+            "c4_state: {draft_rows: 9, lives: sliding,",
+            "draft_rows belongs to pools sized by rows",
+        ),
     ],
 )
 def test_faults(tmp_path: Path, old: str, new: str, sentence: str) -> None:
     with pytest.raises(FileFormatError, match=sentence):
         find_profile(edited(tmp_path, "vllm-0.33", old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "window: {lives: sliding, page_tokens: 256",
+            "window: {lives: request, rows: 128",
+            "pool window lives by 'request', which sizing by ratio has no memory for; "
+            "expected 'sliding'$",
+        ),
+        (
+            "c4_state: {lives: window_page, rows: 8, draft_rows: 16",
+            "c4_state: {lives: sliding, page_tokens: 4",
+            "pool c4_state lives by 'sliding', which sizing by ratio has no memory for; "
+            "expected 'window_page' or 'request'$",
+        ),
+        ("draft_rows: 256", "draft_rows: 2", "2 rows with speculative decoding, but 128 without"),
+        ("priced_as: index_fp8", "priced_as: fp8", r"own.yaml:28: .*unknown row format 'fp8'"),
+    ],
+)
+def test_faults_of_fixed_pools(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    with pytest.raises(FileFormatError, match=sentence):
+        find_profile(edited(tmp_path, "sglang-0.5", old, new))
 
 
 def test_rule_without_origin(tmp_path: Path) -> None:
