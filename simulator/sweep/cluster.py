@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 from simulator.basis.errors import InputError
@@ -27,15 +27,13 @@ def cluster_outcomes(
     Raises InputError where the scheduler does not answer, has no workers, or goes away.
     """
     inputs = {task.digest: task.inputs for task in tasks}
-    with _connected(address) as client:
-        futures = {client.submit(run, task, pure=False): task for task in tasks}
-        try:
-            for outcome in _collected(client, futures, address):
-                keep(outcome, inputs[outcome.digest])
-                yield outcome
-        finally:
-            if client.status == "running":
-                client.cancel(list(futures))
+    with (
+        _connected(address) as client,
+        closing(_collected(client, tasks, run, address)) as outcomes,
+    ):
+        for outcome in outcomes:
+            keep(outcome, inputs[outcome.digest])
+            yield outcome
 
 
 @contextmanager
@@ -90,14 +88,40 @@ def _require_workers(client: Any, address: str) -> None:
 
 
 def _collected(
-    client: Any, futures: dict[Any, Task], address: str
+    client: Any, tasks: Sequence[Task], run: Compute, address: str
 ) -> Generator[Outcome, None, None]:
+    """Outcomes of tasks that run at once, then of those that have to run alone."""
+    futures = {client.submit(run, task, pure=False): task for task in tasks}
+    suspects: list[Task] = []
+    try:
+        for future in _ended(client, futures, address):
+            task = futures[future]
+            outcome = _outcome(future, task, address)
+            if outcome is None:
+                suspects.append(task)
+            else:
+                yield outcome
+    finally:
+        if client.status == "running":
+            client.cancel(list(futures))
+    # All that waited at a worker that was lost are suspected; alone, a task shows what it is.
+    for task in suspects:
+        (future,) = _ended(client, [client.submit(run, task, pure=False)], address)
+        yield _outcome(future, task, address) or Outcome(
+            digest=task.digest,
+            status="failed",
+            error="its workers ended without an answer; most often memory ran out",
+        )
+
+
+def _ended(client: Any, futures: Iterable[Any], address: str) -> Iterator[Any]:
+    """Futures as they end, well or not; raises InputError where the cluster has gone."""
     from distributed import CancelledError, wait
 
-    left, idle_s = dict(futures), 0.0
+    left, idle_s = list(futures), 0.0
     while left:
         try:
-            done, _ = wait(list(left), timeout=LOOK_S, return_when="FIRST_COMPLETED")
+            done, pending = wait(left, timeout=LOOK_S, return_when="FIRST_COMPLETED")
         except TimeoutError:
             idle_s = 0.0 if _workers(client, address) else idle_s + LOOK_S
             if idle_s >= LONGEST_WITHOUT_WORKERS_S:
@@ -107,8 +131,8 @@ def _collected(
             continue
         except CancelledError:
             raise _gone(address) from None
-        for future in done:
-            yield _outcome(future, left.pop(future), client, address)
+        left = list(pending)
+        yield from done
 
 
 def _workers(client: Any, address: str) -> int:
@@ -118,14 +142,20 @@ def _workers(client: Any, address: str) -> int:
     return len(client.nthreads())
 
 
-def _outcome(future: Any, task: Task, client: Any, address: str) -> Outcome:
-    if future.status == "finished":
+def _outcome(future: Any, task: Task, address: str) -> Outcome | None:
+    """Outcome of a future that has ended; None where too many workers were lost under it."""
+    from distributed import CancelledError, KilledWorker
+
+    try:
         outcome: Outcome = future.result()
         return outcome
-    if future.status in ("cancelled", "lost"):
-        raise _gone(address)
-    said = f"the cluster could not run it: {_first_line(future.exception())}"
-    return Outcome(digest=task.digest, status="failed", error=said)
+    except KilledWorker:
+        return None
+    except (CancelledError, OSError):
+        raise _gone(address) from None
+    except Exception as error:
+        said = f"the cluster could not run it: {_first_line(error)}"
+        return Outcome(digest=task.digest, status="failed", error=said)
 
 
 def _gone(address: str) -> InputError:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
@@ -81,15 +82,26 @@ def test_a_worker_with_another_version_is_told_apart(tmp_path, cluster, monkeypa
     assert "another version of v4sim" in str(rows[0]["error"])
 
 
+def unreadable(task):
+    raise OverflowError("an answer that is none")
+
+
+def test_what_the_product_does_not_catch_is_the_point_s_error(tmp_path, cluster):
+    source = partial(cluster_outcomes, address=cluster.scheduler_address, run=unreadable)
+    _, rows, _ = swept(tmp_path, source, ["seed=1"])
+    assert rows[0]["error"] == "the cluster could not run it: an answer that is none"
+
+
 def test_a_point_that_kills_its_worker_has_failed_and_the_rest_is_unharmed(tmp_path, cluster):
     source = partial(cluster_outcomes, address=cluster.scheduler_address, run=made)
     _, rows, _ = swept(tmp_path, source, ["seed=11,12,13,15"])
     assert [row["status"] for row in rows] == ["done", "done", "failed", "done"]
-    assert "the cluster could not run it" in str(rows[2]["error"])
+    assert "its workers ended without an answer" in str(rows[2]["error"])
 
 
 def test_a_worker_is_no_scheduler(tmp_path, cluster):
     with Client(cluster.scheduler_address) as client:
+        client.wait_for_workers(1)
         address = next(iter(client.nthreads()))
     with pytest.raises(InputError, match=r"a Dask (Nanny|Worker) answers"):
         list(cluster_outcomes(tasks_of(tmp_path, "seed=1"), no_keep, address))
@@ -162,6 +174,7 @@ def test_a_cluster_that_goes_away_leaves_what_has_finished(tmp_path):
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert server.stdout is not None
     address = server.stdout.readline().strip()
@@ -174,7 +187,7 @@ def test_a_cluster_that_goes_away_leaves_what_has_finished(tmp_path):
 
     try:
         with pytest.raises(InputError, match=r"has gone; \d+ of 12 points are kept in"):
-            run_sweep(plan, partial(cluster_outcomes, address=address), gone)
+            run_sweep(plan, partial(cluster_outcomes, address=address, run=made), gone)
     finally:
         gone(None)
         server.wait()
