@@ -113,7 +113,7 @@ def _pareto(counts: ReferenceCounts, sizes: CachedBytes) -> dict[str, Any]:
     """On a logarithmic axis; what keeps nothing stands left of all others."""
     points: dict[str, list[tuple[str, float, float]]] = {}
     sized = [
-        (one, one.windows * sizes.checkpoint_bytes + one.row_tokens * sizes.row_bytes)
+        (one, (one.windows or 0) * sizes.checkpoint_bytes + one.row_tokens * sizes.row_bytes)
         for one in counts.policies
     ]
     nothing = min((kept for _, kept in sized if kept), default=10**9) / 2

@@ -202,6 +202,7 @@ def _write(
         WindowGeometry.of_model(deployment.asked.config),
         sizes,
         ("lru", "belady"),
+        count_windows=True,
     )
     files = {"All figures (JSON)": out / "prefix.json"}
     save_json(files["All figures (JSON)"], data)

@@ -41,8 +41,9 @@ class PolicyCount:
 
     `hit_tokens` counts whole prompts; `served_hit_tokens` leaves at least the last token of each to
     be computed. `window_lost_tokens`: known tokens that the window policy kept from being hits.
-    `replayed_requests`: those that resumed by a replay. `windows`: checkpoints that are kept in the
-    end; `row_tokens`: tokens whose window rows are kept instead, by a policy that keeps them all.
+    `replayed_requests`: those that resumed by a replay. `windows`: checkpoints that are
+    kept in the end, None where they were not counted; `row_tokens`: tokens whose window rows are
+    kept instead, by a policy that keeps them all.
     """
 
     policy: str
@@ -51,7 +52,7 @@ class PolicyCount:
     served_hit_tokens: int
     window_lost_tokens: int
     replayed_requests: int
-    windows: int
+    windows: int | None
     row_tokens: int
 
 
@@ -91,10 +92,12 @@ def reference_counts(
     capacities_tokens: Sequence[int] = (),
     evictions: Sequence[str] = ("lru",),
     advance: Advance | None = None,
+    count_windows: bool = False,
 ) -> ReferenceCounts:
     """Count hits of every policy at once, then of every eviction and capacity.
 
-    `advance` is called with the requests done, over all passes.
+    `count_windows`: count kept windows too, which takes longer than the hits. `advance` is called
+    with the requests done, over all passes.
 
     Assumes: requests are looked up in file order and inserted at once; no service time.
     Assumes: replies are not in a trace's block ids, so that only ends of prompts are boundaries.
@@ -118,7 +121,9 @@ def reference_counts(
         segments=known.segments,
         input_tokens=int(trace.input_tokens.sum()),
         known_blocks=int(known.blocks.sum()),
-        policies=tuple(policy_count(trace, known, policy, geometry) for policy in policies),
+        policies=tuple(
+            policy_count(trace, known, policy, geometry, count_windows) for policy in policies
+        ),
         capacities=tuple(counts),
     )
 
@@ -142,7 +147,11 @@ def policy_hits(
 
 
 def policy_count(
-    trace: Trace, known: KnownPrefixes, policy: WindowPolicy, geometry: WindowGeometry
+    trace: Trace,
+    known: KnownPrefixes,
+    policy: WindowPolicy,
+    geometry: WindowGeometry,
+    count_windows: bool = False,
 ) -> PolicyCount:
     """Sums of a policy's hits."""
     hits, replayed = policy_hits(trace, known, policy, geometry)
@@ -153,7 +162,7 @@ def policy_count(
         served_hit_tokens=_served(hits, trace.input_tokens),
         window_lost_tokens=int((known.tokens - hits).sum()),
         replayed_requests=int(replayed.sum()),
-        windows=0 if policy.everywhere else _windows(trace, known, policy, hits),
+        windows=_windows(trace, known, policy, hits) if count_windows else None,
         row_tokens=int((trace.input_tokens - known.tokens).sum()) if policy.everywhere else 0,
     )
 
@@ -171,6 +180,8 @@ def eviction_name(text: str) -> str:
 
 def _windows(trace: Trace, known: KnownPrefixes, policy: WindowPolicy, hits: Ints) -> int:
     """Windows that all requests leave behind, in whole trace blocks; none is kept twice."""
+    if policy.everywhere:
+        return 0
     block = trace.block_tokens
     total = 0
     for hit, run, prompt in zip(

@@ -54,7 +54,8 @@ def test_windows_that_are_kept():
     """Prompts of 300, 500 and 500 tokens, the second goes on from the first, the third is it."""
     trace = trace_of([[1, 2, 3], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5], [1, 9]], block_tokens=100)
     policies = parse_window_policies("full,periodic:200,boundary,zero,boundary+junction")
-    counts = {one.policy: one for one in reference_counts(trace, policies, PRO).policies}
+    found = reference_counts(trace, policies, PRO, count_windows=True)
+    counts = {one.policy: one for one in found.policies}
     assert counts["periodic:200"].windows == 1 + 1 + 0 + 1
     assert counts["boundary"].windows == 1 + 1 + 0 + 1
     assert counts["boundary+junction"].windows == 1 + 1 + 0 + 2
