@@ -168,7 +168,7 @@ class Replica:
                     return
             self.waiting.popleft()
             self._enter(request)
-            if request.received:
+            if len(contexts) != len(self.batch):  # one whose prompt was computed elsewhere
                 contexts = self.batch.contexts()
 
     def _enter(self, request: LiveRequest) -> None:
