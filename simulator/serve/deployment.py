@@ -74,19 +74,20 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
     return Deployment(
         clock=_clock(scenario, parallel, question),
         resources=_resources(question, capacity, scenario, parallel),
-        rule=scheduler_rule(scenario),
+        rule=scheduler_rule(scenario, parallel),
         lanes=parallel.pp,
         capacity=capacity,
         geometry=stage_geometry(question, stages_of(layers, 1)[0]),
     )
 
 
-def scheduler_rule(scenario: Scenario) -> SchedulerRule:
+def scheduler_rule(scenario: Scenario, parallel: Parallel) -> SchedulerRule:
     """Limits of a replica's steps."""
     given, drafts = scenario.scheduler, scenario.speculation
     return SchedulerRule(
         max_requests=given.max_requests,
         step_tokens=given.step_tokens,
+        data_ranks=parallel.dp,
         order=given.order,
         tokens_per_step=drafts.tokens_per_step if drafts else 1.0,
         new_per_request=1 + drafts.draft_tokens if drafts else 1,
@@ -172,7 +173,9 @@ def _clock_of(
         kv_dtype=kv,
     )
     timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
-    return StepClock(timer.total_ps, 4 * asked.config.index_topk, new_per_request=new)
+    return StepClock(
+        timer.total_ps, 4 * asked.config.index_topk, new_per_request=new, data_ranks=parallel.data
+    )
 
 
 def _resources(

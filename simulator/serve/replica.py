@@ -207,16 +207,17 @@ class Replica:
         """Prompts of the next step, and how many of their tokens it computes."""
         if not self.prompts:
             return []
-        budget = self.rule.step_tokens
+        budget = self.rule.step_tokens * self.rule.data_ranks
         if self.rule.order == "decode-first":
             budget -= len(self.batch) * self.rule.new_per_request
+        most = min(budget, self.rule.step_tokens)
         chunks = []
         for request in self.prompts:
             if budget <= 0:
                 break
             if request.ready_ns > self.env.now:
                 continue
-            taken = min(budget, request.waiting_tokens)
+            taken = min(budget, most, request.waiting_tokens)
             chunks.append((request, taken))
             budget -= taken
         return chunks

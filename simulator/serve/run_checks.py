@@ -37,6 +37,7 @@ def check_run(run: ServingRun) -> tuple[RunCheck, ...]:
         _prompt_tokens(run),
         _inputs(run),
         _outputs(run),
+        _slots(run),
         *_wall(run),
     )
 
@@ -118,6 +119,15 @@ def _outputs(run: ServingRun) -> RunCheck:
         right=made,
         holds=asked <= made + 1e-6 * made and made - asked <= prompts * (rate + 1) + 1e-6 * made,
     )
+
+
+def _slots(run: ServingRun) -> RunCheck:
+    """Every request holds the fixed part of each pool; so many decode at once at most."""
+    pools = run.deployment.resources
+    most = min((pool.capacity // pool.fixed for pool in pools if pool.fixed), default=0)
+    found = max((int(c["decoding"].max(initial=0)) for c in _columns(run)), default=0)
+    name = "requests that decode at once <= those that pools hold"
+    return RunCheck(name=name, left=found, right=most, holds=found <= most)
 
 
 def _wall(run: ServingRun) -> list[RunCheck]:

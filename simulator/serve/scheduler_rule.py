@@ -11,15 +11,16 @@ Order = Literal["decode-first", "prefill-first"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerRule:
     """`decode-first`: every step has a token of each decoding request, and prompts in what is left
-    of `step_tokens` (chunked prefill). `prefill-first`: prompts that have been admitted run alone,
-    answers wait. `tokens_per_step`: mean tokens that a request gains in a decode step (1 without
-    speculation); `new_per_request`: those that the step computes for it (1 + drafts).
-    `step_overhead_ns`: what the host adds to every step; `preempt`: what becomes of a request that
-    has to give way.
+    of `step_tokens` (chunked prefill; each of `data_ranks` has so many, a prompt is on one rank).
+    `prefill-first`: prompts that have been admitted run alone, answers wait. `tokens_per_step`:
+    mean tokens that a request gains in a decode step (1 without speculation); `new_per_request`:
+    those that the step computes for it (1 + drafts). `step_overhead_ns`: what the host adds to
+    every step; `preempt`: what becomes of a request that has to give way.
     """
 
     max_requests: int = 256
     step_tokens: int = 8192
+    data_ranks: int = 1
     order: Order = "decode-first"
     tokens_per_step: float = 1.0
     new_per_request: int = 1

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from simulator.basis.whole import round_up
+from simulator.basis.whole import ceil_div, round_up
 from workloads.step_shape import StepShape
 
 # Corners: times bend little between them (weights touched, tiles, picks that saturate).
@@ -55,7 +55,8 @@ class StepClock:
     """Times steps through `total_ps(StepShape)`; all answers in ns, as floats.
 
     `knee_tokens`: context at which the picks of the indexer saturate (ratio x top-k): decode time
-    bends there, so requests below and above are summed up apart.
+    bends there, so requests below and above are summed up apart. `data_ranks`: ranks to which the
+    requests of a step are dealt in turn.
 
     Assumes: a mixed step takes as long as a prefill step of all its tokens, plus what the contexts
         of its decoding requests add to a decode step; a step of unequal requests takes the mean
@@ -63,10 +64,16 @@ class StepClock:
     """
 
     def __init__(
-        self, total_ps: Callable[[StepShape], int], knee_tokens: int, *, new_per_request: int = 1
+        self,
+        total_ps: Callable[[StepShape], int],
+        knee_tokens: int,
+        *,
+        new_per_request: int = 1,
+        data_ranks: int = 1,
     ) -> None:
         self._total_ps = total_ps
         self._new = new_per_request
+        self._ranks = data_ranks
         self.knee_tokens = knee_tokens
         self._contexts = _context_grid(knee_tokens)
         self._pasts = tuple(c for c in (0, *self._contexts) if c == 0 or c >= _FIRST_PAST)
@@ -89,16 +96,18 @@ class StepClock:
             return self.decode_ns(groups)
         requests = sum(group.requests for group in groups)
         fresh = sum(chunk.new for chunk in chunks)
-        tokens = fresh + requests * self._new
+        # Ranks with prompts compute their share of the decoding requests' tokens as well.
+        busy = min(len(chunks), self._ranks)
+        tokens = fresh + requests * self._new * busy // self._ranks
         # Equal prompts, as many as there are, that see as many tokens as these do.
         seen = sum(chunk.new * (chunk.past + chunk.new / 2) for chunk in chunks) / fresh
         total = self._prompts_at(len(chunks), tokens, seen - fresh / len(chunks) / 2)
-        total += self._step_of_tokens(tokens)
+        total += self._step_of_tokens(tokens // busy)
         # Up to the knee every entry is picked and nothing scored: an engine may leave that out.
         scored = any(chunk.past + chunk.new > self.knee_tokens for chunk in chunks)
         for group in groups:
             if group.requests:
-                added = self._added_at(tokens, requests, group.mean, scored)
+                added = self._added_at(tokens // busy, requests, group.mean, scored)
                 total += group.requests / requests * added
         return total
 
@@ -126,7 +135,7 @@ class StepClock:
         for size, share in ((fewer, 1 - part), (more, part)):
             if share:
                 corner = partial(self._added, size, scored)
-                row = min(requests, size / 2)
+                row = min(requests, self._ranks * size / 2)
                 total += share * _bilinear(corner, _REQUESTS, row, self._contexts, context)
         return total
 
@@ -152,10 +161,11 @@ class StepClock:
         """What decoding requests of a context add to a prompt's step, beyond their tokens."""
         new = min(self._new, context)
         decoding = ((new, context - new),) * requests
-        fresh = max(1, tokens - requests * new)
+        own = ceil_div(requests, self._ranks) * new
+        fresh = max(1, tokens - own)
         past = self.knee_tokens if scored else 0
         mixed = self._total_ps(StepShape(((fresh, past), *decoding))) / 1000
-        return mixed - self._prefill_corner(1, fresh + requests * new, past)
+        return mixed - self._prefill_corner(1, fresh + own, past)
 
     def _exact_corner(self, requests: int) -> float:
         return self._decode_corner(requests, self._contexts[_MIDDLE])

@@ -1,0 +1,156 @@
+"""Fleets: prefixes that are hit, routing that finds them, prefill apart, pipeline lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simulator.serve.deployment import deploy
+from simulator.serve.run import ServingRun, run_scenario
+from simulator.serve.scenario import (
+    Disaggregation,
+    FixedShape,
+    Parallel,
+    PrefixCache,
+    Scenario,
+    Traffic,
+)
+from simulator.serve.state_transfer import transferred_bytes
+from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace, pack_runs
+
+BASE = Scenario(
+    name="small",
+    model="v4-flash",
+    chip="h200",
+    parallel=Parallel(tp=8),
+    fidelity="roofline",
+    traffic=Traffic(made=FixedShape(input_tokens=1, output_tokens=1, requests=1, rate_per_s=1)),
+)
+BLOCK = 64
+
+
+def sessions(count: int, turns: int) -> Trace:
+    """Sessions that start together; each prompt goes on from the last reply: 4,096 tokens more."""
+    rows, runs = [], []
+    for session in range(count):
+        for turn in range(turns):
+            parent = len(rows) - 1 if turn else NO_REQUEST
+            rows.append((session, parent, 4096 * (turn + 1)))
+            runs.append(np.array([[10**6 * session, 64 * (turn + 1)]]))
+    columns = np.array(rows, dtype=np.int64)
+    offsets, first, counts = pack_runs(runs)
+    length = len(rows)
+    return Trace(
+        name="sessions",
+        block_tokens=BLOCK,
+        arrival_ns=np.where(columns[:, 1] == NO_REQUEST, 10**6 * columns[:, 0], NO_TIME),
+        delay_ns=np.full(length, 10**8),
+        input_tokens=columns[:, 2],
+        output_tokens=np.full(length, 64),
+        session=columns[:, 0],
+        parent=columns[:, 1],
+        run_offsets=offsets,
+        run_first=first,
+        run_count=counts,
+    )
+
+
+def run(trace: Trace, **changes: object) -> ServingRun:
+    return run_scenario(BASE.model_copy(update=changes), trace=trace)
+
+
+def test_a_session_hits_what_it_left() -> None:
+    cache = PrefixCache(window_policy="boundary")
+    found = run(sessions(1, 3), prefix_cache=cache)
+    # The ideal engine keeps whole pages of 128 tokens; the reply's end is a boundary as well.
+    assert found.requests.column("hit_tokens").tolist() == [0, 4096, 8192]
+    plain = run(sessions(1, 3))
+    assert plain.requests.column("hit_tokens").tolist() == [0, 0, 0]
+    assert found.end_ns < plain.end_ns
+    for one in (found, plain):
+        log = one.requests
+        computed = log.column("input_tokens") - log.column("hit_tokens")
+        assert sum(sum(steps.prompt_tokens) for steps in one.steps) == computed.sum()
+
+
+def test_hits_need_room_in_device_memory() -> None:
+    cache = PrefixCache(window_policy="boundary")
+    deployment = deploy(BASE)
+    small = [
+        r if r.name == "requests" else type(r)(
+            name=r.name, capacity=r.fixed * 2 + r.units_per_token * 15000, fixed=r.fixed,
+            pages=r.pages,
+        )
+        for r in deployment.resources
+    ]  # fmt: skip
+    import dataclasses
+
+    tight = dataclasses.replace(deployment, resources=tuple(small))
+    scenario = BASE.model_copy(update={"prefix_cache": cache})
+    roomy = run_scenario(scenario, deployment=deployment, trace=sessions(6, 3))
+    narrow = run_scenario(scenario, deployment=tight, trace=sessions(6, 3))
+    hits = [one.requests.column("hit_tokens").sum() for one in (roomy, narrow)]
+    assert hits[0] == 6 * (4096 + 8192)
+    assert hits[1] < hits[0]
+    assert narrow.requests.finished.all()
+
+
+def test_routing_by_prefix_finds_what_turns_left() -> None:
+    cache = PrefixCache(window_policy="boundary")
+    trace = sessions(7, 3)
+    turn = run(trace, prefix_cache=cache, replicas=2)
+    aware = run(trace, prefix_cache=cache, replicas=2, routing="prefix-aware")
+    # A busy home is left where the other replica is faster in spite of the hit.
+    hits = [one.requests.column("hit_tokens").sum() for one in (turn, aware)]
+    assert hits[0] < hits[1] <= 7 * (4096 + 8192)
+
+
+def made(requests: int, rate: float) -> Traffic:
+    return Traffic(
+        made=FixedShape(input_tokens=4000, output_tokens=200, requests=requests, rate_per_s=rate)
+    )
+
+
+def test_prefill_apart() -> None:
+    split = BASE.model_copy(
+        update={
+            "traffic": made(40, 20.0),
+            "disaggregation": Disaggregation(prefill_replicas=1),
+        }
+    )
+    found = run_scenario(split)
+    together = run_scenario(split.model_copy(update={"disaggregation": None}))
+    assert found.chips == 2 * together.chips
+    assert found.requests.finished.all()
+    decode, prefill = (steps.columns() for steps in found.steps)
+    assert not decode["prompt_tokens"].any()
+    assert not prefill["decoding"].any()
+    assert prefill["prompt_tokens"].sum() == 40 * 4000
+    # Answers do not wait for prompts any more.
+    assert found.requests.tpot_ns().max() < together.requests.tpot_ns().max()
+
+
+def test_state_of_a_prompt_by_hand() -> None:
+    geometry = deploy(BASE).geometry
+    # 1,003 tokens: 250 entries a C4 layer, 7 a C128 layer, a full window; 3 open tokens and the
+    # four before them in a C4 compressor, 1,003 - 7 x 128 in a C128 one.
+    by_hand = 21 * (250 * (584 + 132) + (3 + 4) * (8192 + 2048))
+    by_hand += 20 * (7 * 584 + (1003 - 896) * 4096) + 43 * 128 * 584
+    assert transferred_bytes(geometry, 1003) == by_hand
+
+
+def test_pipeline_lanes_share_the_memory_of_a_stage() -> None:
+    deep = BASE.model_copy(update={"parallel": Parallel(tp=2, pp=4), "traffic": made(60, 50.0)})
+    found = run_scenario(deep)
+    assert len(found.steps) == 4
+    assert found.chips == 8
+    assert found.requests.finished.all()
+
+
+@pytest.mark.parametrize("routing", ["round-robin", "least-loaded"])
+def test_replicas_share_the_load(routing: str) -> None:
+    scenario = BASE.model_copy(
+        update={"traffic": made(60, 50.0), "replicas": 3, "routing": routing}
+    )
+    homes = run_scenario(scenario).requests.column("replica")
+    assert np.bincount(homes, minlength=3).min() >= 15
