@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,14 +13,12 @@ from simulator.basis.errors import InputError
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
-    from reports.text_table import TextColumn
     from simulator.sweep.grid import Axis
     from simulator.sweep.point import Point
     from simulator.sweep.row import Value
     from simulator.sweep.runner import Plan, Source, Sweep
 
 Row = dict[str, "Value"]
-_HEADING_WIDTH = 10
 
 
 def sweep(
@@ -77,7 +74,9 @@ def sweep(
     save_json(json, {**about, "points": rows})
     _print(axes, rows)
     console().print(_counts(points, found), soft_wrap=True)
-    console().print(f"wrote {out / 'sweep.parquet'}", soft_wrap=True)
+    console().print(
+        f"wrote {out / 'sweep.parquet'}: {len(rows[0])} columns a point", soft_wrap=True
+    )
     if not any(row["status"] == "done" for row in rows):
         raise InputError(f"none of the {len(rows):,} points could be run: {rows[0]['error']}")
     return 0
@@ -93,9 +92,11 @@ def _source(workers: int | None, scheduler: str | None) -> Source:
 
 
 def _say_plan(plan: Plan) -> None:
+    from reports.sweep_text import points_word
+
     if plan.kept:
         error_console().print(
-            f"kept {plan.kept:,} {_points(plan.kept)} of {plan.parts.folder}", soft_wrap=True
+            f"kept {plan.kept:,} {points_word(plan.kept)} of {plan.parts.folder}", soft_wrap=True
         )
 
 
@@ -112,60 +113,22 @@ def _run(plan: Plan, source: Source) -> Sweep:
 
 
 def _print(axes: Sequence[Axis], rows: Sequence[Row]) -> None:
+    from reports.sweep_text import sweep_answer, sweep_columns, sweep_notes
     from reports.text_table import left_out, text_table, wrapped
 
     width = console().width
-    columns = _columns(axes, rows)
+    if any(row["status"] == "done" for row in rows):
+        console().print(wrapped(sweep_answer(axes, rows), width), style="bold")
+    columns = sweep_columns(axes, rows)
     console().print(text_table(columns, width))
-    hidden = left_out(columns, width)
-    if hidden:
-        console().print(wrapped(f"{hidden} They are in the Parquet file.", width), style="dim")
-    reasons: dict[str, int] = {}
-    for row in rows:
-        if row["status"] != "done":
-            sentence = f"{row['status']}: {row['error']}"
-            reasons[sentence] = reasons.get(sentence, 0) + 1
-    for sentence, count in reasons.items():
-        text = f"{count:,} {_points(count)} {sentence}"
-        console().print(wrapped(text, width, indent=2), style="yellow")
-
-
-def _columns(axes: Sequence[Axis], rows: Sequence[Row]) -> list[TextColumn]:
-    """Swept fields, then figures; those that are equal in all rows are left out first."""
-    from reports.text_table import TextColumn
-
-    fields = [axis.name for axis in axes]
-    plain = all(row["status"] == "done" for row in rows)
-    figures = [name for name in rows[0] if name not in (*fields, "status", "error", "part")]
-    figures.sort(key=lambda name: len({row[name] for row in rows if row["status"] == "done"}) < 2)
-    heads = [*fields, *(() if plain else ("status",))]
-    return [
-        TextColumn(
-            heading=_heading(name),
-            cells=[_cell(row[name]) for row in rows],
-            left=any(isinstance(row[name], str) for row in rows),
-            rank=max(0, place - len(heads) + 1),
-        )
-        for place, name in enumerate([*heads, *figures])
-    ]
-
-
-def _heading(name: str) -> str:
-    """The levels of a field, or the words of a figure, below each other."""
-    if "." in name:
-        return name.replace(".", "\n")
-    return textwrap.fill(name.replace("_", " "), _HEADING_WIDTH, break_long_words=False)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    notes = [left_out(columns, width), *sweep_notes(axes, rows)]
+    for note in filter(None, notes):
+        console().print(wrapped(note, width, indent=2), style="dim")
 
 
 def _counts(points: Sequence[Point], found: Sweep) -> str:
+    from reports.sweep_text import points_word
+
     parts = {
         "computed": found.computed,
         "kept": found.kept,
@@ -173,8 +136,4 @@ def _counts(points: Sequence[Point], found: Sweep) -> str:
         "equal to another": len(points) - len(found.outcomes),
     }
     said = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
-    return f"{len(points):,} {_points(len(points))}: {said}"
-
-
-def _points(count: int) -> str:
-    return "point" if count == 1 else "points"
+    return f"{len(points):,} {points_word(len(points))}: {said}"

@@ -13,13 +13,14 @@ from simulator.basis.yaml_loader import compose_yaml, validate_data
 from simulator.basis.yaml_nodes import compose_text
 from simulator.serve.scenario import Scenario, beside, resolved
 
-_SCENARIOS = Path(__file__).parent / "scenarios"
-_FILES = (("traffic", "trace"), ("prefix_cache", "tiers"))
+SCENARIOS = Path(__file__).parent / "scenarios"
+# Keys of a scenario that name files.
+FILES = (("traffic", "trace"), ("prefix_cache", "tiers"))
 
 
 def list_scenarios() -> list[str]:
     """Names of the scenarios that ship."""
-    return list_data_names(_SCENARIOS)
+    return list_data_names(SCENARIOS)
 
 
 def open_scenario(name_or_path: str | Path, changes: Sequence[str] = ()) -> Scenario:
@@ -27,7 +28,7 @@ def open_scenario(name_or_path: str | Path, changes: Sequence[str] = ()) -> Scen
 
     Files that the scenario names are found beside it, those that a change names from here.
     """
-    path = find_data_file("scenario", name_or_path, _SCENARIOS)
+    path = find_data_file("scenario", name_or_path, SCENARIOS)
     data, lines = compose_yaml(path)
     if not changes:
         return resolved(validate_data(data, lines, Scenario), path)
@@ -57,7 +58,7 @@ def _parsed(change: str) -> tuple[tuple[str, ...], Any]:
     except FileFormatError as error:
         reason = error.message.partition(": ")[2]
         raise InputError(f"--set {change!r}: {reason}") from None
-    if keys in _FILES and isinstance(value, str):
+    if keys in FILES and isinstance(value, str):
         value = beside(Path.cwd() / "here", value)
     return keys, value
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import simulator.serve
 from hwmodels.chip import find_chip
 from simulator.basis.data_files import find_data_file
 from simulator.basis.errors import InputError, V4SimError
@@ -16,12 +15,11 @@ from simulator.basis.yaml_loader import LineMap, compose_yaml, validate_data
 from simulator.basis.yaml_nodes import Keys, dotted
 from simulator.lower.profile import find_profile
 from simulator.serve.scenario import Scenario, resolved
+from simulator.serve.scenario_file import FILES, SCENARIOS
 from simulator.sweep.grid import Axis, text_of
 from simulator.sweep.inputs import canonical, digest_of, inputs_of, with_whole_paths
 from workloads.deepseek_v4.config import find_model
 
-_SCENARIOS = Path(simulator.serve.__file__).parent / "scenarios"
-_FILES = (("traffic", "trace"), ("prefix_cache", "tiers"))
 _FINDERS = {"model": find_model, "chip": find_chip, "engine": find_profile}
 
 
@@ -46,7 +44,7 @@ def span(name_or_path: str | Path, axes: Sequence[Axis]) -> tuple[Point, ...]:
     A value that makes no valid scenario in any of its points raises InputError; one that only some
     combinations exclude leaves these without a scenario.
     """
-    path = find_data_file("scenario", name_or_path, _SCENARIOS)
+    path = find_data_file("scenario", name_or_path, SCENARIOS)
     data, lines = compose_yaml(path)
     points: list[Point] = []
     faults: dict[tuple[int, int], V4SimError] = {}
@@ -71,7 +69,7 @@ def _point(
     path: Path, data: dict[str, Any], here: LineMap, axes: Sequence[Axis], values: tuple[Any, ...]
 ) -> Point:
     for axis, value in zip(axes, values, strict=True):
-        if axis.keys in _FILES and isinstance(value, str):
+        if axis.keys in FILES and isinstance(value, str):
             value = str(Path(value).expanduser().absolute())
         data = _with(data, axis.keys, value, here)
     scenario = with_whole_paths(resolved(validate_data(data, here, Scenario), path))
