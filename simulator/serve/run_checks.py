@@ -124,7 +124,7 @@ def _outputs(run: ServingRun) -> RunCheck:
 def _slots(run: ServingRun) -> RunCheck:
     """Every request holds the fixed part of each pool; so many decode at once at most."""
     pools = run.deployment.resources
-    most = min((pool.capacity // pool.fixed for pool in pools if pool.fixed), default=0)
+    most = max(0, min((p.capacity // p.fixed for p in pools if p.fixed), default=0))
     found = max((int(c["decoding"].max(initial=0)) for c in _columns(run)), default=0)
     name = "requests that decode at once <= those that pools hold"
     return RunCheck(name=name, left=found, right=most, holds=found <= most)

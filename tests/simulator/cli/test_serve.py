@@ -40,7 +40,7 @@ def test_answer_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert "v4-flash on 8 x h200 (1 replica, tp 8) serves" in out
     assert "TTFT p99" in out
     assert "is within 2" in out
-    assert "All 8 laws hold" in out
+    assert "All 9 laws hold" in out
     assert "1.6 USD a chip-hour, 2026-04-03" in out
     assert sorted(path.name for path in folder.iterdir()) == FILES
     data = json.loads(summary.read_text())

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.serve.resources import Resource
+from simulator.serve.run import run_scenario
 from simulator.serve.run_checks import check_run
+from simulator.serve.scenario_file import open_scenario
 from simulator.serve.scheduler_rule import SchedulerRule
 from simulator.serve.step_log import StepLog
 from tests.simulator.serve.run_cases import run_of
@@ -111,3 +113,35 @@ def test_littles_law_by_hand():
     assert law.left == pytest.approx((1.02 + 2.04) / 2.04)
     assert law.right == pytest.approx(2 / 2.04 * (1.02 + 2.04) / 2)
     assert law.holds
+
+
+# A scenario whose pools hold far fewer requests than come, costed by the roofline.
+TIGHT = (
+    "fidelity=roofline",
+    "engine=vllm-0.33",
+    "memory_share=0.296",
+    "scheduler.max_requests=400",
+    "traffic.made.requests=100",
+    "traffic.made.rate_per_s=200",
+    "traffic.made.input_tokens=600",
+    "traffic.made.output_tokens=4000",
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["prefix_cache={}"],
+        ["disaggregation={prefill_replicas: 1}"],
+        ["prefix_cache={}", "disaggregation={prefill_replicas: 2}", "replicas=2"],
+        ["speculation={draft_tokens: 2, accepted: [1.79, 2.27]}", "memory_share=0.2985"],
+        ["scheduler.order=prefill-first", "replicas=3", "routing=least-loaded"],
+        ["engine=sglang-0.5", "memory_share=0.295", "disaggregation={prefill_replicas: 1}"],
+    ],
+)
+def test_laws_hold_in_tight_deployments(changes: list[str]) -> None:
+    run = run_scenario(open_scenario("chat", [*TIGHT, *changes]))
+    assert [check.sentence for check in check_run(run) if not check.holds] == []
+    assert run.requests.finished.all()
+    slots = next(c for c in check_run(run) if c.name.startswith("requests that decode at once"))
+    assert 0 < slots.left <= slots.right < 400
