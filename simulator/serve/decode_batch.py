@@ -62,7 +62,10 @@ class DecodeBatch:
         self._crossings: list[tuple[int, int]] = []
         self._above: set[int] = set()
         self._line: tuple[int, int, float, float] | None = None
-        self._own: NDArray[np.float64] | None = None
+        # What `contexts` adds the steps to, in no order; who is where, and where who is.
+        self._own = np.zeros(64)
+        self._places: dict[int, int] = {}
+        self._at: list[int] = []
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -75,6 +78,7 @@ class DecodeBatch:
         request.context_at_join = float(request.input_tokens + request.answered_tokens - 1)
         request.finish_step = self.steps + math.ceil(left / self.rate)
         self.requests[request.index] = request
+        self._put(request.index, self._base(request) - request.shared_tokens)
         heapq.heappush(self._finishes, (request.finish_step, request.index))
         above = self._context(request) > self.clock.knee_tokens
         self._group(above).add(self._base(request), 1)
@@ -84,28 +88,23 @@ class DecodeBatch:
             short = self.clock.knee_tokens - request.context_at_join
             crossing = self.steps + math.floor(short / self.rate) + 1
             heapq.heappush(self._crossings, (crossing, request.index))
-        self._line = self._own = None
+        self._line = None
 
     def leave(self, request: LiveRequest) -> None:
         """A request that has finished, or gives way; what it has answered is brought up to date."""
         self._group(request.index in self._above).add(self._base(request), -1)
         self._above.discard(request.index)
         del self.requests[request.index]
+        self._take_out(request.index)
         gained = (self.steps - request.joined) * self.rate
         request.answered_tokens = min(
             request.output_tokens, int(request.answered_tokens + gained + 1e-9)
         )
-        self._line = self._own = None
+        self._line = None
 
     def contexts(self) -> NDArray[np.float64]:
         """Tokens in pages of their own of all requests now."""
-        if self._own is None:
-            self._own = np.fromiter(
-                (self._base(r) - r.shared_tokens for r in self.requests.values()),
-                np.float64,
-                len(self.requests),
-            )
-        return self._own + self.steps * self.rate
+        return self._own[: len(self.requests)] + self.steps * self.rate
 
     def groups(self, after: int = 0) -> list[DecodeGroup]:
         """Sums on both sides of the knee, `after` steps from now."""
@@ -167,6 +166,22 @@ class DecodeBatch:
             slope = (last - first) / (ahead - 1) if ahead > 1 else 0.0
             self._line = (self.steps, self.steps + ahead, first, slope)
         return self._line
+
+    def _put(self, index: int, own: float) -> None:
+        place = len(self._at)
+        if place == len(self._own):
+            self._own = np.concatenate([self._own, np.zeros(place)])
+        self._own[place] = own
+        self._places[index] = place
+        self._at.append(index)
+
+    def _take_out(self, index: int) -> None:
+        """The last one moves to where this one was."""
+        place, last = self._places.pop(index), self._at.pop()
+        if last != index:
+            self._own[place] = self._own[len(self._at)]
+            self._at[place] = last
+            self._places[last] = place
 
     def _drop_stale(self) -> None:
         """Forget ends of requests that have left."""

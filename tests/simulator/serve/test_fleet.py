@@ -30,7 +30,7 @@ BLOCK = 64
 
 
 def sessions(count: int, turns: int, gap_ns: int = 10**6) -> Trace:
-    """Sessions that start a gap apart; each prompt goes on from the last reply: 4,096 tokens more."""
+    """Sessions that start a gap apart; each prompt adds 4,096 tokens to the last one."""
     rows, runs = [], []
     for session in range(count):
         for turn in range(turns):
