@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from simulator.basis.errors import DoesNotFitError, UnsupportedError
 from simulator.basis.whole import ceil_div
-from simulator.cost.question import ask
+from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
 from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geometry
 from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
@@ -26,7 +26,7 @@ class Deployment:
     """One replica of a scenario.
 
     `lanes`: batches that are under way at once (pipeline stages); each has `resources` and steps by
-    `clock`. `geometry`: the pools of all layers.
+    `clock`. `geometry`: the pools of all layers. `asked`: a step of it, as v4sim step costs it.
     """
 
     clock: StepClock
@@ -35,6 +35,7 @@ class Deployment:
     lanes: int
     capacity: Capacity
     geometry: CacheGeometry
+    asked: AskedStep
 
     @property
     def cache_tokens(self) -> float:
@@ -71,8 +72,10 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
             capacity_bytes=question.pool_bytes_allowed,
         )
     layers = question.config.num_hidden_layers
+    clock, asked = _clock(scenario, parallel, question)
     return Deployment(
-        clock=_clock(scenario, parallel, question),
+        clock=clock,
+        asked=asked,
         resources=_resources(question, capacity, scenario, parallel),
         rule=scheduler_rule(scenario, parallel),
         lanes=parallel.pp,
@@ -118,7 +121,9 @@ def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuesti
     )
 
 
-def _clock(scenario: Scenario, parallel: Parallel, question: CapacityQuestion) -> StepClock:
+def _clock(
+    scenario: Scenario, parallel: Parallel, question: CapacityQuestion
+) -> tuple[StepClock, AskedStep]:
     if parallel.cp > 1:
         raise UnsupportedError(
             f"steps of ranks that share a request's entries (cp {parallel.cp}) are not timed, only "
@@ -155,8 +160,8 @@ def _clock_of(
     expert: str,
     kv: str,
     new: int,
-) -> StepClock:
-    """The clock of a deployment; those that differ in the rest share it and what it has costed."""
+) -> tuple[StepClock, AskedStep]:
+    """Clock and a step of a deployment; those that differ in the rest share what it has costed."""
     asked = ask(
         model=model,
         chip=chip,
@@ -173,9 +178,10 @@ def _clock_of(
         kv_dtype=kv,
     )
     timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
-    return StepClock(
+    clock = StepClock(
         timer.total_ps, 4 * asked.config.index_topk, new_per_request=new, data_ranks=parallel.data
     )
+    return clock, asked
 
 
 def _resources(
