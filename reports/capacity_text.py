@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.text_table import TextColumn, text_table
+from reports.text_table import TextColumn, left_out, text_table
 from simulator.basis.assumptions import assumptions_of
 from simulator.layout import exact_fit, rank_memory, window_fit
 from simulator.layout.cache_layout import Cited
@@ -49,8 +49,7 @@ def print_capacity(console: Console, capacity: Capacity, verdict: Verdict) -> No
     console.print(verdict.sentence, style="bold", soft_wrap=True)
     for title, table in _tables(capacity):
         console.print()
-        console.print(title, soft_wrap=True)
-        console.print(text_table(table, console.width))
+        _print_table(console, title, table)
     console.print()
     console.print(_terms_text(capacity), soft_wrap=True)
     _print_changes(console, capacity, verdict)
@@ -133,13 +132,18 @@ def _print_changes(console: Console, capacity: Capacity, verdict: Verdict) -> No
         for c in shown
     ]
     console.print()
-    console.print(f"What would free most ({len(verdict.found)} single changes help)")
-    console.print(
-        text_table(
-            _columns(("change", "requests", "against now", "what it is"), rows),
-            console.width,
-        )
-    )
+    one = len(verdict.found) == 1
+    title = f"What would free most ({len(verdict.found)} single change{'s help' * (not one)}"
+    heads = ("change", "requests", "against now", "what it is")
+    _print_table(console, f"{title}{' helps' * one})", _columns(heads, rows))
+
+
+def _print_table(console: Console, title: str, table: Sequence[TextColumn]) -> None:
+    """A table with its title, and the columns that had no room."""
+    console.print(title, soft_wrap=True)
+    console.print(text_table(table, console.width))
+    if missing := left_out(table, console.width):
+        console.print(missing, style="dim", soft_wrap=True)
 
 
 def capacity_to_json(capacity: Capacity, verdict: Verdict) -> dict[str, Any]:
@@ -166,6 +170,7 @@ def capacity_to_json(capacity: Capacity, verdict: Verdict) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "short_bytes": 0 if capacity.is_enough else short_bytes(capacity),
         "requests": capacity.requests,
+        "whole_requests": capacity.whole_requests,
         "tokens": capacity.tokens,
         "binds": capacity.binding.name,
         "binding_stage": capacity.stage,

@@ -90,12 +90,28 @@ class PoolRule(Cited):
         return self
 
 
+class ChipNeed(Cited):
+    """What a chip must be for an engine or a row format; `nearest` says what to take instead.
+
+    `not_on`: vendors whose chips it does not run on; `multiplies`: a type that the matrix units
+    must take.
+    """
+
+    not_on: tuple[str, ...] = ()
+    multiplies: str | None = None
+    nearest: Annotated[str, Field(min_length=1)]
+
+
 class StoredFormats(StrictModel):
-    """Row formats by the precision asked for; the first is the engine's default."""
+    """Row formats by the precision asked for; the first is the engine's default.
+
+    `needs`: row formats of index keys that not every chip takes.
+    """
 
     kv: Annotated[dict[str, str], Field(min_length=1)]
     index: Annotated[dict[str, str], Field(min_length=1)]
     state: str = "state_fp32"
+    needs: dict[str, ChipNeed] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -103,6 +119,12 @@ class StoredFormats(StrictModel):
             for precision, name in stored.items():
                 check_row_format((what, precision), name)
         check_row_format(("state",), self.state)
+        for name in self.needs:
+            if name not in self.index.values():
+                known = ", ".join(self.index.values())
+                raise KeyFaultError(
+                    ("needs", name), f"{name!r} stores no index key here; those are {known}"
+                )
         return self
 
 
@@ -127,7 +149,7 @@ class CacheLayout(Cited):
 
     `page_tokens`: tokens of a logical page, which the scheduler and the page table count in;
     `hit_tokens`: a prefix hit is a multiple of it. `context_parallel`: ranks may share the entries
-    of a request, each holding a part of them.
+    of a request, each holding a part of them. `chip`: what it runs on (absent: any).
     """
 
     page_tokens: Whole
@@ -135,6 +157,7 @@ class CacheLayout(Cited):
     retention: Retention
     memory: MemoryShare
     context_parallel: bool = False
+    chip: ChipNeed | None = None
     formats: StoredFormats
     pools: dict[PoolName, PoolRule]
     sizing: SizingRule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.layout.capacity_question import CapacityQuestion
+from simulator.layout.engine_support import check_support
 from simulator.layout.fit import Fit, Limit
 from simulator.layout.geometry import CacheGeometry, bind_layout
 from simulator.layout.rank_memory import Stage, activation_bytes, stages_of, weight_bytes
@@ -49,6 +50,20 @@ class Capacity:
         return max(0.0, self.binding.requests)
 
     @property
+    def whole_requests(self) -> int:
+        """Requests that do run at once: whole ones on each replica, none if one never starts."""
+        if self.too_long:
+            return 0
+        replicas = self.question.parallel.data
+        return replicas * int(self.requests / replicas + 1e-9)
+
+    @property
+    def too_long(self) -> tuple[int, ...]:
+        """Contexts of the mix, in tokens, of which not even one request fits a replica alone."""
+        pairs = zip(self.question.contexts, self.fits, strict=True)
+        return tuple(part.context_tokens for part, fit in pairs if fit.requests < 1)
+
+    @property
     def tokens(self) -> int:
         """Tokens of context that these requests have."""
         mean = sum(p.share * p.context_tokens for p in self.question.contexts)
@@ -62,7 +77,7 @@ class Capacity:
     @property
     def is_enough(self) -> bool:
         """Whether what was asked for fits."""
-        return int(self.requests + 1e-9) >= self.wanted
+        return self.whole_requests >= self.wanted
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -83,14 +98,19 @@ class Capacity:
             Term(
                 name="left to the runtime",
                 nbytes=self.reserve_bytes,
-                about=f"the engine takes {self.question.memory_share:.0%} of memory",
+                about=f"the engine takes {100 * self.question.memory_share:g}% of memory",
             ),
             *([missing] if self.budget_bytes < 0 else []),
         )
 
 
 def capacity_of(question: CapacityQuestion) -> Capacity:
-    """Capacity of the stage that holds the fewest requests."""
+    """Capacity of the stage that holds the fewest requests, or is short of most bytes.
+
+    Raises UnsupportedError for a chip, a number of draft tokens or a precision that the engine
+    does not take.
+    """
+    check_support(question)
     weights = weight_bytes(question)
     activations = activation_bytes(question)
     stages = stages_of(question.config.num_hidden_layers, question.stages)
@@ -98,7 +118,7 @@ def capacity_of(question: CapacityQuestion) -> Capacity:
         _stage_capacity(question, i, stage, weights[i], activations)
         for i, stage in enumerate(stages)
     ]
-    return min(answers, key=lambda answer: answer.requests)
+    return min(answers, key=lambda answer: (answer.requests, answer.budget_bytes))
 
 
 def _stage_capacity(

@@ -13,6 +13,7 @@ from simulator.layout.sizing_rules import WindowSizing
 from workloads.parallel import ParallelLayout
 
 LARGEST_STEP_UP = 32
+USUAL_MEMORY_SHARE = 0.95  # the most that recipes of engines ask for (vLLM issue 51454)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class Change:
     about: str
     effort: int
     more_chips: bool
+    chips: int
     requests: float
     is_enough: bool
 
@@ -50,14 +52,21 @@ def changes(capacity: Capacity) -> tuple[Change, ...]:
                     about=about,
                     effort=effort,
                     more_chips=question.chips > capacity.question.chips,
+                    chips=question.chips,
                     requests=other.requests,
                     is_enough=other.is_enough,
                 )
             )
     settings = sorted((c for c in found if not c.more_chips), key=lambda c: -c.requests)
+    return (*settings, *_fewest_chips(found))
+
+
+def _fewest_chips(found: list[Change]) -> list[Change]:
+    """Of the changes that take more chips, the best one of the fewest that fits (or helps)."""
     chips = [c for c in found if c.more_chips]
-    fewest = next((c for c in chips if c.is_enough), chips[0] if chips else None)
-    return (*settings, *([fewest] if fewest else []))
+    chips = [c for c in chips if c.is_enough] or chips
+    fewest = min((c.chips for c in chips), default=0)
+    return sorted((c for c in chips if c.chips == fewest), key=lambda c: -c.requests)[:1]
 
 
 def smallest_change(capacity: Capacity, found: tuple[Change, ...]) -> Change | None:
@@ -117,6 +126,12 @@ def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQu
                 "smaller steps: less is reserved for tokens in flight",
                 replace(question, in_flight_tokens=tokens),
             )
+    if question.memory_share < USUAL_MEMORY_SHARE:
+        yield (
+            f"--memory-share {USUAL_MEMORY_SHARE:g}",
+            "less left to the runtime",
+            replace(question, memory_share=USUAL_MEMORY_SHARE),
+        )
     if question.draft_tokens:
         plain = replace(question, draft_tokens=0, mtp=False)
         yield "--draft-tokens 0", "no speculative decoding", plain

@@ -108,8 +108,8 @@ def ask_capacity(
         parallel=parallel,
         stages=pp,
         context_parallel=cp,
-        kv=kv_dtype or next(iter(layout.formats.kv)),
-        index=index_dtype or next(iter(layout.formats.index)),
+        kv=_stored(kv_dtype, layout.formats.kv),
+        index=_stored(index_dtype, layout.formats.index),
         expert=_expert(expert_dtype, config, spec),
         contexts=read_contexts(contexts, config),
         in_flight_tokens=_whole("in-flight tokens", in_flight_tokens, 1, MOST_TOKENS),
@@ -141,13 +141,20 @@ def read_contexts(text: str, config: ModelConfig) -> tuple[ContextShare, ...]:
                 f"context is {part.context_tokens:,} tokens, but {config.name} takes at most "
                 f"{longest:,} ({part.context_tokens - longest:,} too many); try --context {longest}"
             )
-        if not 0 < part.share < float("inf"):
-            raise InputError(f"share of context {tokens} is {weight}, expected more than 0")
+        if not 0 < part.share <= MOST_TOKENS:
+            raise InputError(
+                f"share of context {tokens} is {weight}, expected more than 0 and at most "
+                f"{MOST_TOKENS:,}"
+            )
         parts.append(part)
     total = sum(part.share for part in parts)
     return tuple(
         ContextShare(context_tokens=p.context_tokens, share=p.share / total) for p in parts
     )
+
+
+def _stored(given: str | None, known: dict[str, str]) -> str:
+    return next(iter(known)) if given is None else given
 
 
 def _whole(what: str, value: int, least: int, most: int) -> int:
@@ -207,6 +214,11 @@ def _check_context_parallel(
 ) -> None:
     if cp == 1:
         return
+    if parallel.tensor == 1:
+        raise InputError(
+            f"cp {cp} shares a request's entries among a tensor group, but with tp 1 each rank is "
+            f"a group of its own; try tp {cp}"
+        )
     if parallel.tensor % cp:
         raise InputError(
             f"cp {cp} does not divide the {parallel.tensor} ranks of a tensor group, which share "

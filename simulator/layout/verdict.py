@@ -41,9 +41,24 @@ def _fits(capacity: Capacity) -> str:
     wanted = capacity.question.wanted_requests
     asked = f"{wanted:,} wanted, " if wanted else ""
     return (
-        f"fits: {asked}{capacity.requests:,.2f} requests {mix_text(capacity)} run at once; "
-        f"{capacity.binding.name} bind"
+        f"fits: {asked}{capacity.requests:,.2f} requests {mix_text(capacity)} run at once"
+        f"{_whole(capacity)}; {_binds(capacity)}"
     )
+
+
+def _whole(capacity: Capacity) -> str:
+    """What the sum over replicas hides: each of them runs whole requests."""
+    replicas = capacity.question.parallel.data
+    if replicas == 1 or not capacity.requests:
+        return ""
+    return (
+        f" ({capacity.requests / replicas:,.2f} a replica: {capacity.whole_requests:,} whole ones)"
+    )
+
+
+def _binds(capacity: Capacity) -> str:
+    name = capacity.binding.name
+    return f"{name} {'bind' if name.endswith('s') else 'binds'}"
 
 
 def short_bytes(capacity: Capacity) -> int:
@@ -53,19 +68,33 @@ def short_bytes(capacity: Capacity) -> int:
     each = ceil_div(capacity.wanted, capacity.question.parallel.data)
     pairs = zip(capacity.question.contexts, capacity.fits, strict=True)
     needed = sum(part.share * fit.request_bytes for part, fit in pairs) * each
-    return max(0, round(needed) + capacity.fits[0].reserved_bytes - capacity.budget_bytes)
+    longest = max(fit.request_bytes for fit in capacity.fits)
+    held = max(round(needed), longest) + capacity.fits[0].reserved_bytes
+    return max(0, held - capacity.budget_bytes)
 
 
 def _does_not_fit(capacity: Capacity, found: tuple[Change, ...]) -> str:
     short = short_bytes(capacity) / GIB
+    question = capacity.question
+    by_bytes = f", {short:,.2f} GiB a chip short" if short else ""
     if capacity.budget_bytes < 0:
-        head = f"weights and workspace alone exceed a chip's memory by {short:,.2f} GiB"
+        taken = "a chip's memory"
+        if question.memory_share < 1:
+            taken = (
+                f"the {question.pool_bytes_allowed / GIB:,.2f} GiB of a chip that the engine takes"
+            )
+        head = f"weights and workspace alone exceed {taken} by {short:,.2f} GiB"
+    elif capacity.too_long and len(capacity.fits) > 1:
+        longest = max(capacity.too_long)
+        head = (
+            f"of the mix, a request of {longest:,} tokens does not fit even alone{by_bytes}; "
+            f"{_binds(capacity)}"
+        )
     else:
-        by_bytes = f", {short:,.2f} GiB a chip short" if short else ""
         head = (
             f"{capacity.wanted:,} request{'s' * (capacity.wanted > 1)} {mix_text(capacity)} "
-            f"wanted, {capacity.requests:,.2f} run at once{by_bytes}; "
-            f"{capacity.binding.name} bind"
+            f"wanted, {capacity.requests:,.2f} run at once{_whole(capacity)}{by_bytes}; "
+            f"{_binds(capacity)}"
         )
     return f"does not fit: {head}; {_way_out(capacity, found)}"
 
@@ -75,8 +104,8 @@ def _way_out(capacity: Capacity, found: tuple[Change, ...]) -> str:
     change = smallest_change(capacity, found)
     if change is not None:
         ways.append(f"{change.option} ({change.requests:,.2f} requests)")
-    if int(capacity.requests) >= 1:
-        ways.append(f"--requests {int(capacity.requests)}")
+    if capacity.whole_requests:
+        ways.append(f"--requests {capacity.whole_requests}")
     elif capacity.budget_bytes > 0 and (longest := largest_context(capacity)):
         ways.append(f"--context {longest}")
     if not ways:

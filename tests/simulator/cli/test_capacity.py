@@ -49,3 +49,13 @@ def test_json_holds_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert sum(pool["bytes"] for pool in part["pools"]) == part["request_bytes"]
     assert found["requests"] == min(found["limits"].values())
     assert f"{found['requests']:,.2f} requests" in capsys.readouterr().out
+
+
+def test_narrow_terminal_names_the_columns_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main([*BASE, "--engine", "sglang-0.5"]) == 0
+    out = capsys.readouterr().out
+    assert "No room at 60 columns for: grows with." in out
+    assert "No room at 60 columns for: what it is." in out

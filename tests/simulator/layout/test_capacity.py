@@ -101,8 +101,58 @@ def test_verdicts() -> None:
 def test_weights_that_do_not_fit() -> None:
     verdict = judge(capacity(model="v4-pro", chip="h200", contexts="8192"))
     assert verdict.exit_code == DOES_NOT_FIT
-    assert "weights and workspace alone exceed a chip's memory by" in verdict.sentence
+    assert (
+        "weights and workspace alone exceed the 124.75 GiB of a chip that the" in verdict.sentence
+    )
     assert "--expert-dtype fp4" in verdict.sentence
+
+
+def test_workspace_beyond_the_engines_share_asks_for_a_larger_share() -> None:
+    verdict = judge(capacity(count=1, memory_share=0.1))
+    assert verdict.exit_code == DOES_NOT_FIT
+    assert "smallest change that fits: --memory-share 0.95" in verdict.sentence
+
+
+def test_replicas_run_whole_requests() -> None:
+    options = {"chip": "h200", "dp": 8, "in_flight_tokens": 65536}
+    answer = capacity(**options, requests=20)
+    each = answer.requests / 8
+    assert 2.5 < each < 3  # so that the sum, above 20, would be enough
+    assert answer.whole_requests == 16
+    verdict = judge(answer)
+    assert verdict.exit_code == DOES_NOT_FIT
+    assert "(2.57 a replica: 16 whole ones)" in verdict.sentence
+    assert verdict.sentence.endswith("or --requests 16")
+    assert judge(capacity(**options, requests=16)).exit_code == FITS
+    needed = 3 * answer.fits[0].request_bytes - answer.budget_bytes
+    assert short_bytes(answer) == needed
+
+
+def test_mix_with_a_request_that_never_starts() -> None:
+    # At 10 in 100 the means say 5 requests; but one of 2^20 tokens has no room on an empty chip.
+    options = {"chip": "h200", "in_flight_tokens": 250_000}
+    alone = capacity(**options)
+    assert 0.5 < alone.requests < 1
+    answer = capacity(**options, contexts="1048576:1,8192:9")
+    assert answer.requests > 1
+    assert answer.too_long == (1_048_576,)
+    verdict = judge(answer)
+    assert verdict.exit_code == DOES_NOT_FIT
+    assert "a request of 1,048,576 tokens does not fit even alone" in verdict.sentence
+    assert short_bytes(answer) == alone.fits[0].request_bytes - answer.budget_bytes
+
+
+def test_of_short_stages_the_shortest_is_shown() -> None:
+    answer = capacity(model="v4-pro", count=4, pp=4, memory_share=0.3, contexts="8192")
+    weights = weight_bytes(answer.question)
+    assert answer.requests == 0
+    assert answer.weight_bytes == max(weights)
+
+
+def test_more_chips_are_used_as_is_best() -> None:
+    found = judge(capacity(dp=8, contexts="200000")).found
+    (chips,) = [change for change in found if change.more_chips]
+    assert chips.option == "--count 16 --tp 1 --dp 16"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +168,8 @@ def test_weights_that_do_not_fit() -> None:
         ({"engine": "sglang-0.5", "requests": 300}, r"slots for 256 .* 44 too many\); try --max-r"),
         ({"max_requests": 5}, "sets no state aside"),
         ({"memory_share": 1.5}, "memory share is 1.5, expected more than 0 and at most 1"),
+        ({"contexts": "1:1e308,2:1e308"}, "share of context 1 is 1e308, expected more than 0 and"),
+        ({"cp": 2, "dp": 8, "engine": "ideal"}, "with tp 1 each rank is a group of its own"),
         ({"cp": 3, "engine": "ideal"}, "cp 3 does not divide the 8 ranks of a tensor group"),
         ({"expert_dtype": "fp3"}, "unknown expert dtype 'fp3'"),
         ({"ep": 5}, "expert-parallel degree 5 does not divide the 8 ranks"),
@@ -133,8 +185,20 @@ def test_bad_input(options: dict[str, object], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"engine": "ascend", "index_dtype": "fp4"}, "unknown index precision 'fp4'.*known are"),
+        (
+            {"engine": "ascend", "chip": "ascend-910c", "index_dtype": "fp4"},
+            "unknown index precision 'fp4'.*known are",
+        ),
         ({"engine": "vllm-0.33", "cp": 2}, "cp 2 is not supported; nearest: dp 8 with tp 1"),
+        ({"kv_dtype": ""}, "unknown kv precision ''"),
+        ({"engine": "ascend"}, "not made for NVIDIA's chips, such as b200 .* --engine sglang-0.5"),
+        ({"chip": "ascend-910c"}, "vllm-0.33 is not made for Huawei's chips.* --engine ascend"),
+        ({"engine": "trtllm-1.3", "chip": "h200"}, "Blackwell only.*nearest: --engine vllm-0.33"),
+        ({"chip": "h200", "index_dtype": "fp4"}, "multiply fp4, which h200 has not .* fp8$"),
+        (
+            {"engine": "sglang-0.5", "draft_tokens": 11},
+            r"keeps 16 rows of pool c4_state, enough for 10 \(1 too many\); .*-tokens 10$",
+        ),
     ],
 )
 def test_unsupported(options: dict[str, object], sentence: str) -> None:
