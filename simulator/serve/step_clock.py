@@ -22,7 +22,10 @@ _TOKENS = (
     1, 4, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
     12288, 16384, 24576, 32768, 65536, 131072,
 )  # fmt: skip
+_FEW_REQUESTS = (1, 4, 16, 64, 256, 1024)
 _MIDDLE = 6
+# Requests are costed one by one up to so many, then in steps of (up to, step).
+_REQUEST_STEPS = ((64, 1), (128, 4), (1 << 40, 8))
 _MIXED_TOKENS = (512, 2048, 8192)
 # Tokens are costed in whole tiles of (up to so many tokens, tile).
 _TILES = ((256, 16), (2048, 64), (1 << 40, 128))
@@ -112,12 +115,12 @@ class StepClock:
         return total
 
     def _step_of_requests(self, requests: int) -> float:
+        requests = round_up(requests, _step(_REQUEST_STEPS, requests))
         return self._exact(requests) - self._decode_at(requests, self._contexts[_MIDDLE])
 
     def _step_of_tokens(self, tokens: int) -> float:
         """The same for tokens of a prefill step, in whole tiles."""
-        tile = next(size for most, size in _TILES if tokens <= most)
-        tokens = round_up(tokens, tile)
+        tokens = round_up(tokens, _step(_TILES, tokens))
         return self._prefill(1, tokens, 0) - self._prefill_at(1, tokens, 0)
 
     def segment(self, mean: float) -> float:
@@ -136,7 +139,7 @@ class StepClock:
             if share:
                 corner = partial(self._added, size, scored)
                 row = min(requests, self._ranks * size / 2)
-                total += share * _bilinear(corner, _REQUESTS, row, self._contexts, context)
+                total += share * _bilinear(corner, _FEW_REQUESTS, row, self._contexts, context)
         return total
 
     def _prompts_at(self, prompts: int, tokens: float, past: float) -> float:
@@ -174,6 +177,10 @@ class StepClock:
         each, over = divmod(tokens, prompts)
         chunks = ((each + 1, past),) * over + (((each, past),) * (prompts - over) if each else ())
         return self._total_ps(StepShape(chunks)) / 1000
+
+
+def _step(steps: Sequence[tuple[int, int]], value: int) -> int:
+    return next(step for most, step in steps if value <= most)
 
 
 def _context_grid(knee: int) -> tuple[int, ...]:
