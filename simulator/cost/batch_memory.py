@@ -30,7 +30,9 @@ class MemoryBatch:
             [d.cache_runs[i] if i < len(d.cache_runs) else None for d in demands]
             for i in range(most)
         ]
-        self._written = np.array([[run is not None and run.written for run in s] for s in slots])
+        self._written = np.array(
+            [[run is not None and run.written for run in s] for s in slots], dtype=bool
+        )
         self._at = [self._sizes.places([run.run_bytes if run else 1 for run in s]) for s in slots]
         self.table: NumberTable | None = None
         if slots:

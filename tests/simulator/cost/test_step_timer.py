@@ -56,6 +56,7 @@ DEPLOYMENTS = [
     {"model": "v4-flash", "chip": "b200", "count": 8, "dp": 4, "engine": "trtllm-1.3"},
     {"model": "v4-pro", "chip": "ascend-910c", "count": 8, "engine": "ascend"},
     {"model": "v4-flash", "chip": "mi300x", "count": 8, "engine": "sglang-0.5"},
+    {"model": "v4-pro", "chip": "h200", "count": 8, "engine": "vllm-0.33", "expert_dtype": "fp4"},
 ]
 
 
