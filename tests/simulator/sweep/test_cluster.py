@@ -156,7 +156,7 @@ def test_what_is_no_scheduler_is_one_sentence_within_seconds(tmp_path, monkeypat
 def test_a_scheduler_without_workers_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_module, "WORKERS_S", 0.5)
     with (
-        LocalCluster(n_workers=0, dashboard_address=None, worker_dashboard_address=None) as empty,
+        LocalCluster(n_workers=0, dashboard_address=":0") as empty,
         pytest.raises(
             InputError, match=r"no worker joined it within 0\.5 s; start some: dask worker"
         ),
