@@ -72,7 +72,7 @@ def address(
         "requests": [parse_request(text) for text in request] if request else None,
         "model": model,
         "page_tokens": page_tokens,
-        "pool_page_tokens": dict(parse_page(text) for text in pool_page) if pool_page else None,
+        "pool_page_tokens": _pages([parse_page(text) for text in pool_page or []]),
         "slots": slots,
         "page_seed": page_seed,
         "layers": layer or None,
@@ -91,6 +91,18 @@ def address(
         console().print(line, soft_wrap=True)
     for path in files:
         console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _pages(given: list[tuple[str, int]]) -> dict[str, int] | None:
+    """Tokens of a page by pool, or None where nothing was given."""
+    pages: dict[str, int] = {}
+    for pool, tokens in given:
+        if pages.setdefault(pool, tokens) != tokens:
+            raise InputError(
+                f"--pool-page gives pool {pool} pages of {pages[pool]:,} tokens and of {tokens:,}; "
+                "give one of them"
+            )
+    return pages or None
 
 
 def _write(out: Path, result: AddressResult, data: dict[str, Any]) -> list[Path]:

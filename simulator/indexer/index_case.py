@@ -15,6 +15,7 @@ from workloads.deepseek_v4.config import ModelConfig
 
 _AXES = {"q": ("queries", "heads", "dim"), "k": ("entries", "dim"), "w": ("queries", "heads")}
 _NEEDS = "needs the arrays q [queries, heads, dim], k [entries, dim] and w [queries, heads]"
+_LARGEST_SCORE = 1e18  # so that float32 holds its square too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,6 +59,12 @@ def load_case(path: Path, config: ModelConfig) -> IndexCase:
             f"would be picked; give at least {most + 1:,} ({most + 1 - entries:,} more)"
         )
     q, k, w = (arrays[name].astype(np.float32) for name in _AXES)
+    largest = sizes["heads"] * sizes["dim"] * np.prod([float(np.abs(a).max()) for a in (q, k, w)])
+    if not 0 < largest <= _LARGEST_SCORE:
+        raise InputError(
+            f"{path}: scores of these q, k and w reach at most {largest:.3g}, expected more than 0 "
+            f"and at most {_LARGEST_SCORE:g}, which float32 can hold and rank; scale them"
+        )
     about = f"q, k and w of {path.name}: {sizes['queries']:,} queries, {entries:,} keys"
     return IndexCase(name=path.stem, about=about, q=q, k=k, w=w, synthetic=False)
 
@@ -79,8 +86,9 @@ def _arrays(path: Path) -> Mapping[str, Array]:
                 )
             return {name: stored[name] for name in _AXES}
     except (ValueError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        why = "no arrays, or Python objects" if "pickle" in str(error) else str(error)
         raise InputError(
-            f"{path} is no .npz file of plain numbers ({error}): --npz {_NEEDS}"
+            f"{path} is no .npz file of plain numbers ({why}): --npz {_NEEDS}"
         ) from error
 
 

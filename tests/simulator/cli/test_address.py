@@ -87,3 +87,10 @@ def test_bad_input_is_one_sentence(capsys, arguments, words):
     assert words in err
     assert len(err.splitlines()) == 1
     assert err.startswith("error: ")
+
+
+def test_two_page_sizes_of_one_pool_are_refused(capsys):
+    options = ["--request", "300:4", "--pool-page", "c128=512", "--pool-page", "c128=1024"]
+    code, out, err = run(capsys, *options)
+    assert (code, out) == (2, "")
+    assert "gives pool c128 pages of 512 tokens and of 1,024" in err

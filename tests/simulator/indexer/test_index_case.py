@@ -57,6 +57,11 @@ def broken(name, place, value):
         ({"q": np.ones((2, 32, 128))}, ["32 heads", "the 64 of v4-flash", "32 too few"]),
         ({"k": np.ones((600, 130))}, ["130 dim", "the 128 of v4-flash", "2 too many"]),
         ({"w": np.ones((3, 64))}, ["3 queries", "the 2 of q", "1 too many"]),
+        (
+            {"q": np.full((2, 64, 128), 1e20), "k": np.full((600, 128), 1e20)},
+            ["scores of these q, k and w reach at most", "e+44", "at most 1e+18"],
+        ),
+        ({"w": np.zeros((2, 64))}, ["reach at most 0, expected more than 0"]),
         ({"k": np.ones((512, 128))}, ["512 entries", "picks 512", "at least 513", "1 more"]),
         ({"q": np.ones((0, 64, 128))}, ["q [0, 64, 128] is empty"]),
         ({"k": np.full((600, 128), 1j)}, ["k has type complex128"]),
