@@ -35,6 +35,8 @@ def serve_figures(served: Served) -> dict[str, dict[str, Any]]:
     }
     if served.summary.goodput is not None:
         figures["goodput"] = _goodput(served)
+    if served.use is not None:
+        figures["use"] = _use(served)
     return {name: figures[name] for name in captions(served)}
 
 
@@ -50,12 +52,15 @@ def captions(served: Served) -> dict[str, str]:
         "money": "Where the money goes",
         "batch": "Requests over time, by where they are",
         "busy": "Share of time in steps, over time",
+        "use": "Share of time that a resource of a chip is needed, over time",
         "prompts": "Prompt tokens computed, over time",
         "outputs": "Output tokens, over time",
         "flow": "Requests that have arrived and ended so far",
     }
     if served.summary.goodput is not None:
         found["goodput"] = "Goodput if every service level were tighter or looser"
+    if served.use is None:
+        del found["use"]
     return found
 
 
@@ -165,6 +170,13 @@ def _batch(served: Served) -> Any:
 def _busy(served: Served) -> Any:
     y = axis("busy", tickformat=".0%", range=[0, 1.02])
     return _over(served, [("", served.summary.over_time.busy_share, _BLUE)], y)
+
+
+def _use(served: Served) -> Any:
+    assert served.use is not None
+    shown = ("matrix", "memory", "llc", "link", "launch")
+    series = [(name, served.use.shares[name], RESOURCE_COLORS[name]) for name in shown]
+    return _over(served, series, axis("needed", tickformat=".0%", rangemode="tozero"))
 
 
 def _prompts(served: Served) -> Any:

@@ -52,7 +52,17 @@ def serve_json(served: Served) -> dict[str, Any]:
         "chips": served.run.chips,
         **served.summary.to_json(),
         "lawful": served.summary.lawful,
+        "resource_use": _use(served),
         "money": served.bill.to_json(),
         "assumptions": list(served.assumptions),
         "notes": list(served.notes),
     }
+
+
+def _use(served: Served) -> dict[str, Any] | None:
+    """Share of time by resource, over the bins of `over_time`; None where it was not asked for."""
+    use = served.use
+    if use is None:
+        return None
+    shares = {name: values.tolist() for name, values in use.shares.items()}
+    return {"mean": use.mean, "costed_steps": use.points, "shares": shares}

@@ -130,7 +130,7 @@ def _load(served: Served) -> TextTable:
         title="Load",
         note=f"Over {number_text(rates.span_s)} s from the first arrival to the last token; lanes "
         f"are busy {share_text(rates.busy_share, 1)} of it, and {number_text(rates.in_system)} "
-        "requests are in the system on average.",
+        f"requests are in the system on average. {use_sentence(served)}".strip(),
         headings=("", "in all", "a second", "a second\nand chip"),
         rows=rows,
     )
@@ -141,6 +141,15 @@ def _tokens(name: str, count: int, served: Served) -> tuple[str, ...]:
     if not count:
         return name, "0", _DASH, _DASH
     return name, f"{count:,}", scaled_text(rate), scaled_text(rate / served.run.chips)
+
+
+def use_sentence(served: Served) -> str:
+    """What the chips were busy with, where that was asked for."""
+    if served.use is None:
+        return ""
+    shown = {"matrix": "matrix units", "memory": "memory", "link": "links"}
+    parts = [f"{text} {share_text(served.use.mean[name], 1)}" for name, text in shown.items()]
+    return f"Needed on average: {', '.join(parts)} of the time."
 
 
 def _goodput(served: Served) -> TextTable:

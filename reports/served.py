@@ -20,6 +20,7 @@ from simulator.serve import (
 from simulator.serve import metrics as measured
 from simulator.serve.metrics import Summary, summarize
 from simulator.serve.money import Bill, bill_of
+from simulator.serve.resource_use import ResourceUse, resource_use
 from simulator.serve.run import ServingRun
 
 STEPS_NOTE = (
@@ -35,6 +36,7 @@ class Served:
     run: ServingRun
     summary: Summary
     bill: Bill
+    use: ResourceUse | None = None
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ class Served:
                 replica.Replica._preempt,
                 router.ROUTES[self.run.scenario.routing],
                 resources.resources_of,
+                *((resource_use,) if self.use is not None else ()),
                 money.ChipTime,
                 money.Bill,
                 money._energy,
@@ -65,6 +68,8 @@ class Served:
         return (*self.run.trace.notes, STEPS_NOTE, f"Price: {self.bill.price}.")
 
 
-def served(run: ServingRun) -> Served:
-    """Measure and price a run."""
-    return Served(run=run, summary=summarize(run), bill=bill_of(run))
+def served(run: ServingRun, *, with_use: bool = False) -> Served:
+    """Measure and price a run; the use of resources takes some costed steps more."""
+    summary = summarize(run)
+    use = resource_use(run, summary.over_time) if with_use else None
+    return Served(run=run, summary=summary, bill=bill_of(run), use=use)

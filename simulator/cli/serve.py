@@ -57,7 +57,9 @@ def serve(
     from reports.served import served
 
     try:
-        found = served(_run(scenario, changes or []))
+        run = _run(scenario, changes or [])
+        with error_console().status("measuring"):
+            found = served(run, with_use=out is not None or json is not None)
     except DoesNotFitError as error:
         error.exit_code = DOES_NOT_FIT
         raise

@@ -146,19 +146,31 @@ def bill_of(run: ServingRun, storage: Sequence[StorageUse] = ()) -> Bill:
 
 
 def chip_time(run: ServingRun, seconds: float) -> ChipTime:
-    """How chip time is divided; a lane has an equal share of the chips."""
+    """How chip time is divided; a lane counts by its chips."""
     prompts = answers = 0.0
-    for log in run.steps:
+    chips = lane_chips(run)
+    for log, of in zip(run.steps, chips, strict=True):
         columns = log.columns()
         duration = columns["duration_ns"] / 1e9
         fresh = columns["prompt_tokens"] / columns["steps"]
         decoded = columns["decoding"] * run.deployment.rule.new_per_request
         part = fresh / np.maximum(fresh + decoded, 1)
-        prompts += float(np.dot(part, duration))
-        answers += float(np.dot(1 - part, duration))
-    whole = seconds * max(1, len(run.steps))
+        prompts += of * float(np.dot(part, duration))
+        answers += of * float(np.dot(1 - part, duration))
+    whole = seconds * max(1, sum(chips))
     busy = (prompts + answers) / whole
     return ChipTime(prompts=prompts / whole, answers=answers / whole, idle=max(0.0, 1 - busy))
+
+
+def lane_chips(run: ServingRun) -> list[int]:
+    """Chips of every lane of the step logs: those that decode, then those for prompts alone."""
+    scenario, split = run.scenario, run.scenario.disaggregation
+    parallel = scenario.parallel
+    chips = [parallel.tp * parallel.dp] * (scenario.replicas * parallel.pp)
+    if split is not None:
+        apart = split.prefill_parallel or parallel
+        chips += [apart.tp * apart.dp] * (split.prefill_replicas * apart.pp)
+    return chips
 
 
 def _divided(usd: float | None, time: ChipTime) -> tuple[float | None, float | None]:

@@ -57,10 +57,10 @@ def over_time(
     busy, decoding, prompts, outputs = (np.zeros(bins) for _ in range(4))
     for log in steps:
         columns = log.columns()
-        busy += _per_bin(columns, columns["duration_ns"], edges)
-        decoding += _per_bin(columns, columns["decoding"] * columns["duration_ns"], edges)
-        prompts += _per_bin(columns, columns["prompt_tokens"], edges)
-        outputs += _per_bin(columns, columns["decoding"] * columns["steps"], edges)
+        busy += spread_over(columns, columns["duration_ns"], edges)
+        decoding += spread_over(columns, columns["decoding"] * columns["duration_ns"], edges)
+        prompts += spread_over(columns, columns["prompt_tokens"], edges)
+        outputs += spread_over(columns, columns["decoding"] * columns["steps"], edges)
     firsts = _counted(times["first_token_ns"], edges)
     tokens = requests.column("output_tokens")[done]
     further = int(tokens.sum() - len(tokens))
@@ -101,7 +101,7 @@ def _mean_between(begin: Ints, end: Ints, edges: Floats) -> Floats:
     return np.maximum(np.diff(covered), 0.0) / (edges[1] - edges[0])
 
 
-def _per_bin(columns: dict[str, Ints], amounts: Ints, edges: Floats) -> Floats:
+def spread_over(columns: dict[str, Ints], amounts: Ints, edges: Floats) -> Floats:
     """Amounts of records, spread evenly over their duration, by bin."""
     if not len(amounts):
         return np.zeros(len(edges) - 1)

@@ -3,8 +3,14 @@
 import pytest
 
 from simulator.basis.errors import InputError
-from simulator.serve.money import StorageUse, bill_of, default_prices, prices_for
-from simulator.serve.scenario import Prices
+from simulator.serve.money import (
+    StorageUse,
+    bill_of,
+    default_prices,
+    lane_chips,
+    prices_for,
+)
+from simulator.serve.scenario import Disaggregation, Parallel, Prices
 from simulator.serve.scheduler_rule import SchedulerRule
 from tests.simulator.serve.run_cases import run_by_hand, scenario_of
 
@@ -98,3 +104,19 @@ def test_a_chip_without_a_price_has_no_bill_but_chip_time():
     assert bill.usd_per_million_output is None
     assert bill.chip_seconds == 20.0
     assert "no price of a h20 is known" in bill.price
+
+
+def test_prefill_lanes_count_by_their_chips():
+    split = Disaggregation(prefill_replicas=1, prefill_parallel=Parallel(tp=4))
+    run = run_by_hand(
+        REQUESTS,
+        # 5 s of answers on 1 x 2 chips, 2 s of prompts on 1 x 4, of 10 s.
+        [[(0, 5, 5 * S, 10)], [(0, 1, 2 * S, 0, 300, 1)]],
+        chips=6,
+        parallel=Parallel(tp=2),
+        disaggregation=split,
+    )
+    assert lane_chips(run) == [2, 4]
+    time = bill_of(run).time
+    assert time.answers == pytest.approx(5 * 2 / 60)
+    assert time.prompts == pytest.approx(2 * 4 / 60)
