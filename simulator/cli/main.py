@@ -25,6 +25,7 @@ from simulator.cli import (
     indexer,
     layout,
     models,
+    offload,
     plan,
     prefix,
     serve,
@@ -60,6 +61,7 @@ app.command("capacity")(capacity.capacity)
 app.command("indexer")(indexer.indexer)
 app.command("serve")(serve.serve)
 app.command("plan")(plan.plan)
+app.command("offload")(offload.offload)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)

@@ -1,0 +1,1 @@
+"""C4 entries in host memory behind a hot buffer on the device: capacity, hits, time, throughput."""
