@@ -71,15 +71,17 @@ def fit_window(geometry: CacheGeometry, rule: WindowSizing, budget_bytes: int, l
     slot_bytes = window_token_bytes(geometry, rule, load)
     left = budget_bytes - sum(charge.nbytes for charge in reserved)
     page = geometry.layout.page_tokens
+    held = round_up(load.context_tokens + load.draft_tokens, page)
     if rule.window_ratio is not None:
         tokens = left / (full_bytes + rule.window_ratio * slot_bytes)
         slots = int(rule.window_ratio * max(0.0, tokens)) // page * page
     else:
         slots = capped_window_tokens(geometry, rule, load)
-        tokens = (left - slots * slot_bytes) / full_bytes
+        rest = left - slots * slot_bytes
+        # Where no layer grows, memory for the slots is all that requests need.
+        tokens = rest / full_bytes if full_bytes else held * rule.max_requests * (rest >= 0)
     full_tokens = max(0, int(tokens) // page * page)
     reserved.append(_window_charge(geometry, slots, slot_bytes))
-    held = round_up(load.context_tokens + load.draft_tokens, page)
     return Fit(
         budget_bytes=budget_bytes,
         charges=_charges(geometry, rule, load, held),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simulator.basis.errors import InputError, UnsupportedError
-from simulator.layout.capacity import Capacity, capacity_of
+from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geometry
 from simulator.layout.capacity_question import ask_capacity
 from simulator.layout.rank_memory import stages_of, weight_bytes
+from simulator.layout.sizing import fit_requests
 from simulator.layout.verdict import DOES_NOT_FIT, FITS, judge, short_bytes
 
 GIB = 2**30
@@ -61,6 +62,17 @@ def test_pipeline_stages_hold_their_own_layers() -> None:
     whole = ask_capacity(model="v4-pro", chip="b200", count=2, contexts="65536")
     assert sum(weight_bytes(question)) == sum(weight_bytes(whole))
     assert capacity_of(question).requests > capacity_of(whole).requests
+
+
+def test_stages_of_window_layers_alone() -> None:
+    # The first of 43 stages of Flash has one window-only layer, in which nothing grows.
+    for engine in ("sglang-0.5-cap", "sglang-0.5", "vllm-0.22", "vllm-0.33", "ideal"):
+        question = ask_capacity(model="v4-flash", chip="b200", count=43, pp=43, engine=engine)
+        assert capacity_of(question).requests > 0
+        alone = stage_geometry(question, stages_of(43, 43)[0])
+        assert alone.bytes_per_token == 0
+        fit = fit_requests(alone, 150 * GIB, load_of(question, 131_072))
+        assert fit.requests >= 256
 
 
 def test_mix_lies_between_its_parts() -> None:
