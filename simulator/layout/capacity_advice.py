@@ -137,12 +137,15 @@ def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQu
         yield "--draft-tokens 0", "no speculative decoding", plain
     sizing = question.layout.sizing
     if isinstance(sizing, WindowSizing):
-        for what, changed in _window_settings(sizing):
+        replicas = question.parallel.data
+        for what, changed in _window_settings(sizing, question.wanted_requests or 1, replicas):
             layout = question.layout.model_copy(update={"sizing": changed})
             yield what, "another division of memory", replace(question, layout=layout)
 
 
-def _window_settings(sizing: WindowSizing) -> Iterator[tuple[str, WindowSizing]]:
+def _window_settings(
+    sizing: WindowSizing, wanted: int, replicas: int
+) -> Iterator[tuple[str, WindowSizing]]:
     if sizing.window_ratio is not None:
         for factor in (0.5, 0.1, 2.0):
             ratio = sizing.window_ratio * factor
@@ -151,7 +154,7 @@ def _window_settings(sizing: WindowSizing) -> Iterator[tuple[str, WindowSizing]]
                 yield f"window_ratio {ratio:g} in the profile", changed
     for factor in (2, 0.25):
         most = int(sizing.max_requests * factor)
-        if most:
+        if most * replicas >= wanted:
             changed = sizing.model_copy(update={"max_requests": most})
             yield f"--max-requests {most}", changed
 
@@ -164,13 +167,19 @@ def _layouts(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQue
         data = ranks // tensor
         parallel = ParallelLayout(tensor, data, ranks if data > 1 else question.parallel.expert)
         yield (
-            f"--tp {tensor} --dp {data}",
+            _typed(question, parallel) + " --cp 1" * (question.context_parallel > 1),
             "the same chips: each replica has cache of its own",
             replace(question, parallel=parallel, context_parallel=1),
         )
     if question.parallel.expert != ranks and ranks > 1:
         parallel = replace(question.parallel, expert=ranks)
         yield f"--ep {ranks}", "experts over all chips", replace(question, parallel=parallel)
+
+
+def _typed(question: CapacityQuestion, parallel: ParallelLayout) -> str:
+    """Options of a layout, complete beside whatever was typed before."""
+    experts = f" --ep {parallel.expert}" * (max(parallel.expert, question.parallel.expert) > 1)
+    return f"--tp {parallel.tensor} --dp {parallel.data}{experts}"
 
 
 def _chips(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
@@ -183,7 +192,7 @@ def _chips(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuest
         more = ParallelLayout(now.tensor, now.data * factor, ranks)
         for parallel in (wide, more):
             yield (
-                f"--count {ranks * question.stages} --tp {parallel.tensor} --dp {parallel.data}",
+                f"--count {ranks * question.stages} {_typed(question, parallel)}",
                 "more chips",
                 replace(question, parallel=parallel),
             )

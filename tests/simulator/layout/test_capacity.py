@@ -161,10 +161,40 @@ def test_of_short_stages_the_shortest_is_shown() -> None:
     assert answer.weight_bytes == max(weights)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "v4-pro", "chip": "h200", "count": 4, "ep": 1, "requests": 200},
+        {"chip": "h200", "dp": 8, "ep": 8, "contexts": "131072", "requests": 200},
+        {"engine": "ideal", "count": 32, "dp": 4, "cp": 8, "ep": 1, "draft_tokens": 3},
+        {"engine": "sglang-0.5-cap", "chip": "h200", "count": 4, "dp": 2, "requests": 200},
+        {"engine": "vllm-0.22", "pp": 2, "memory_share": 0.5, "in_flight_tokens": 65536},
+    ],
+)
+def test_changes_hold_as_typed_beside_what_was_typed(options: dict[str, object]) -> None:
+    names = {"--context": "contexts"}
+    answer = capacity(**options)
+    found = judge(answer).found
+    assert found
+    for change in found:
+        words = change.option.split()
+        if not words[0].startswith("--"):
+            continue  # a key of the profile
+        typed = {
+            names.get(key, key[2:].replace("-", "_")): int(value) if value.isdigit() else value
+            for key, value in zip(words[::2], words[1::2], strict=True)
+        }
+        if "memory_share" in typed:
+            typed["memory_share"] = float(typed["memory_share"])
+        again = capacity(**(options | typed))
+        assert again.requests == pytest.approx(change.requests)
+        assert again.is_enough == change.is_enough
+
+
 def test_more_chips_are_used_as_is_best() -> None:
     found = judge(capacity(dp=8, contexts="200000")).found
     (chips,) = [change for change in found if change.more_chips]
-    assert chips.option == "--count 16 --tp 1 --dp 16"
+    assert chips.option == "--count 16 --tp 1 --dp 16 --ep 16"
 
 
 @pytest.mark.parametrize(
