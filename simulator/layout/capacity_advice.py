@@ -13,6 +13,7 @@ from simulator.layout.sizing_rules import WindowSizing
 from workloads.parallel import ParallelLayout
 
 LARGEST_STEP_UP = 32
+USUAL_STEP_TOKENS = 8192
 USUAL_MEMORY_SHARE = 0.95  # the most that recipes of engines ask for (vLLM issue 51454)
 
 
@@ -118,9 +119,9 @@ def _formats(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQue
 
 
 def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
-    for divisor in (2, 4, 8):
-        tokens = question.in_flight_tokens // divisor
-        if tokens >= 256:
+    given = question.in_flight_tokens
+    for tokens in sorted({given // 2, given // 4, given // 8, USUAL_STEP_TOKENS}, reverse=True):
+        if 256 <= tokens < given:
             yield (
                 f"--in-flight-tokens {tokens}",
                 "smaller steps: less is reserved for tokens in flight",

@@ -125,6 +125,15 @@ def test_workspace_beyond_the_engines_share_asks_for_a_larger_share() -> None:
     assert "smallest change that fits: --memory-share 0.95" in verdict.sentence
 
 
+def test_a_step_that_no_pool_holds_is_cut_to_the_usual() -> None:
+    options = {"chip": "h200", "count": 4, "engine": "sglang-0.5", "contexts": "131072"}
+    verdict = judge(capacity(**options, in_flight_tokens=9_000_000))
+    assert verdict.exit_code == DOES_NOT_FIT
+    usual = capacity(**options, in_flight_tokens=8192)
+    change = f"--in-flight-tokens 8192 ({usual.requests:,.2f} requests)"
+    assert f"smallest change that fits: {change}" in verdict.sentence
+
+
 def test_replicas_run_whole_requests() -> None:
     options = {"chip": "h200", "dp": 8, "in_flight_tokens": 65536}
     answer = capacity(**options, requests=20)
