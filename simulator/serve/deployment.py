@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from hwmodels.node import find_node
 from simulator.basis.errors import DoesNotFitError, UnsupportedError
 from simulator.basis.whole import ceil_div
 from simulator.cost.question import AskedStep, ask
@@ -13,6 +14,7 @@ from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geom
 from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
 from simulator.layout.geometry import CacheGeometry
 from simulator.layout.rank_memory import stages_of
+from simulator.serve.drafted_step import DraftedStep
 from simulator.serve.resources import Resource, resources_of
 from simulator.serve.scenario import Parallel, Scenario
 from simulator.serve.scheduler_rule import SchedulerRule
@@ -73,14 +75,16 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
         )
     layers = question.config.num_hidden_layers
     clock, asked = _clock(scenario, parallel, question)
+    geometry = stage_geometry(question, stages_of(layers, 1)[0])
+    swap = _swap_ns_per_token(question, geometry)
     return Deployment(
         clock=clock,
         asked=asked,
         resources=_resources(question, capacity, scenario, parallel),
-        rule=scheduler_rule(scenario, parallel),
+        rule=replace(scheduler_rule(scenario, parallel), swap_ns_per_token=swap),
         lanes=parallel.pp,
         capacity=capacity,
-        geometry=stage_geometry(question, stages_of(layers, 1)[0]),
+        geometry=geometry,
     )
 
 
@@ -97,6 +101,13 @@ def scheduler_rule(scenario: Scenario, parallel: Parallel) -> SchedulerRule:
         step_overhead_ns=round(given.step_overhead_us * 1000),
         preempt=given.preempt,
     )
+
+
+def _swap_ns_per_token(question: CapacityQuestion, geometry: CacheGeometry) -> float:
+    """Time to read a token's state over each chip's own link to its host."""
+    node = find_node(question.chip.name, question.chips)
+    per_token = geometry.rank_bytes_per_token(question.context_parallel)
+    return 1e9 * per_token / question.stages / node.host_bytes_per_s
 
 
 def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuestion:
@@ -177,11 +188,14 @@ def _clock_of(
         expert_dtype=expert,
         kv_dtype=kv,
     )
-    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
-    clock = StepClock(
-        timer.total_ps, 4 * asked.config.index_topk, new_per_request=new, data_ranks=parallel.data
-    )
-    return clock, asked
+    facts = (asked.question, asked.config, asked.chip, asked.node)
+    total_ps = StepTimer(*facts).total_ps
+    if new > 1:
+        draft_ps = StepTimer(*facts, drafting=True).total_ps
+        window = asked.config.sliding_window
+        total_ps = DraftedStep(total_ps, draft_ps, new - 1, window).total_ps
+    knee = 4 * asked.config.index_topk
+    return StepClock(total_ps, knee, new_per_request=new, data_ranks=parallel.data), asked
 
 
 def _resources(

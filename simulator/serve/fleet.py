@@ -14,6 +14,7 @@ from simulator.serve.resources import Ledger
 from simulator.serve.router import ROUTES
 from simulator.serve.scenario import Scenario
 from simulator.serve.state_transfer import StateTransfer
+from simulator.serve.tiered_prefixes import TieredPrefixes
 from workloads.traffic.trace import Trace
 
 Finished = Callable[[LiveRequest], None]
@@ -54,6 +55,12 @@ class Fleet:
             self.prefilling = self._lanes(
                 prefill, split.prefill_replicas, makes, self.transfer.send
             )
+
+    @property
+    def prefixes(self) -> tuple[TieredPrefixes, ...]:
+        """Prefix caches; lanes of a replica share one."""
+        found = {id(r.prefixes): r.prefixes for r in self.replicas}
+        return tuple(p for p in found.values() if isinstance(p, TieredPrefixes))
 
     @property
     def replicas(self) -> list[Replica]:

@@ -16,6 +16,7 @@ class LiveRequest:
     when what is restored has been loaded. `prefilled_tokens`: tokens that prompt steps computed for
     it in all, after preemptions again. `shared_tokens`: of its context, those in pages of the
     prefix cache, which it does not hold itself. `received`: its state came from a prefill replica.
+    `swapped_tokens`: of its state, those that wait in host memory.
     `joined`: decode steps of the replica when it began to decode; it has finished after
     `finish_step`.
     """
@@ -41,6 +42,7 @@ class LiveRequest:
     order: int = 0
     shared_tokens: int = 0
     received: bool = False
+    swapped_tokens: int = 0
 
     def __post_init__(self) -> None:
         self.prompt_tokens = self.prompt_tokens or self.input_tokens

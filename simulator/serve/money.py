@@ -13,20 +13,7 @@ from hwmodels.chip_price import find_price
 from simulator.basis.errors import InputError
 from simulator.serve.run import ServingRun
 from simulator.serve.scenario import Prices, Scenario
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageUse:
-    """A tier that kept prefixes during the run: what it held over time, what was written to it.
-
-    `wear_share`: share of the writes that the tier endures; None where it does not wear.
-    """
-
-    name: str
-    gb_hours: float
-    usd: float = 0.0
-    written_bytes: int = 0
-    wear_share: float | None = None
+from simulator.serve.storage import StorageUse, storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +99,9 @@ def prices_for(scenario: Scenario) -> Prices | None:
         return None
 
 
-def bill_of(run: ServingRun, storage: Sequence[StorageUse] = ()) -> Bill:
-    """The bill of a run; `storage` is what tiers of a prefix cache held."""
+def bill_of(run: ServingRun, storage: Sequence[StorageUse] | None = None) -> Bill:
+    """The bill of a run; `storage`: what tiers of a prefix cache held (default: the run's own)."""
+    storage = storage_of(run) if storage is None else storage
     prices = prices_for(run.scenario)
     requests, done = run.requests, run.requests.finished
     begin = int(requests.column("arrival_ns")[done].min(initial=run.end_ns))

@@ -183,7 +183,7 @@ class Replica:
             self.batch.join(request)
             return
         self.prefixes.make_room(self._free_tokens())
-        served = self.prefixes.find(request, now)
+        served = self._swapped_in(request) or self.prefixes.find(request, now)
         # At least the last token is computed: its logits give the first answer.
         request.hit_tokens = min(served.hit_tokens, request.prompt_tokens - 1)
         request.shared_tokens = min(served.shared_tokens, request.hit_tokens)
@@ -191,6 +191,13 @@ class Replica:
         request.ready_ns = now + served.load_ns
         self.ledger.hold(request.held_tokens)
         self.prompts.append(request)
+
+    def _swapped_in(self, request: LiveRequest) -> Served | None:
+        """State that is read back from the host; None where there is none."""
+        tokens, request.swapped_tokens = request.swapped_tokens, 0
+        if not tokens:
+            return None
+        return Served(tokens, round(tokens * self.rule.swap_ns_per_token))
 
     def _free_tokens(self) -> float:
         """Tokens of context that would fit beside all requests."""
@@ -308,7 +315,9 @@ class Replica:
         request.shared_tokens = 0
         computed = request.input_tokens + request.answered_tokens - 1
         request.prompt_tokens = request.input_tokens + request.answered_tokens
-        if self.rule.preempt == "recompute":
+        if self.rule.preempt == "swap":
+            request.swapped_tokens = computed
+        else:
             request.recomputed_tokens += computed
         self.waiting.appendleft(request)
 

@@ -15,6 +15,7 @@ from simulator.serve.live_request import LiveRequest
 from simulator.serve.request_log import RequestLog
 from simulator.serve.scenario import Scenario
 from simulator.serve.step_log import StepLog
+from simulator.serve.tiered_prefixes import TieredPrefixes
 from simulator.serve.traffic import trace_of
 from workloads.traffic.trace import Trace
 
@@ -26,6 +27,7 @@ class ServingRun:
     """What a scenario left: requests, steps by lane, and how many were refused and why.
 
     `end_ns`: when the last request ended. `chips`: of all replicas.
+    `prefixes`: the prefix caches, one a replica, if there are any.
     """
 
     scenario: Scenario
@@ -36,6 +38,7 @@ class ServingRun:
     refused: dict[str, int]
     end_ns: int
     chips: int
+    prefixes: tuple[TieredPrefixes, ...] = ()
 
 
 def run_scenario(
@@ -83,6 +86,8 @@ def run_scenario(
         longest_wait_ns=_ns(scenario.traffic.longest_wait_s),
     )
     env.run()
+    for prefixes in fleet.prefixes:
+        prefixes.count_to(int(env.now))
     if progress is not None:
         progress(len(trace), len(trace))
     return ServingRun(
@@ -94,6 +99,7 @@ def run_scenario(
         refused=fleet.refused,
         end_ns=int(log.column("finish_ns").max(initial=0)),
         chips=scenario.chips,
+        prefixes=fleet.prefixes,
     )
 
 

@@ -15,7 +15,8 @@ class SchedulerRule:
     `prefill-first`: prompts that have been admitted run alone, answers wait. `tokens_per_step`:
     mean tokens that a request gains in a decode step (1 without speculation); `new_per_request`:
     those that the step computes for it (1 + drafts). `step_overhead_ns`: what the host adds to
-    every step; `preempt`: what becomes of a request that has to give way.
+    every step; `preempt`: what becomes of a request that has to give way, and
+    `swap_ns_per_token`: time to read a token of its state back from host memory.
     """
 
     max_requests: int = 256
@@ -26,4 +27,4 @@ class SchedulerRule:
     new_per_request: int = 1
     step_overhead_ns: int = 0
     preempt: Literal["recompute", "swap"] = "recompute"
-    swap_bytes_per_s: float = 0.0
+    swap_ns_per_token: float = 0.0

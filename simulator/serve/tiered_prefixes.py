@@ -66,6 +66,8 @@ class TieredPrefixes:
         self._hits: dict[int, PrefixHit] = {}
         self._link_free_ns = 0
         self.loaded_tokens = dict.fromkeys((store.tier.name for store in cache.stores), 0)
+        self.byte_ns = dict.fromkeys(self.loaded_tokens, 0)
+        self._counted_ns = 0
 
     @property
     def sizes(self) -> CachedBytes:
@@ -74,6 +76,7 @@ class TieredPrefixes:
 
     def find(self, request: LiveRequest, now_ns: int) -> Served:
         """The fastest of the hits that the tiers allow, and when it is in place."""
+        self.count_to(now_ns)
         self.cache.expire(now_ns / 1e9)
         found = self.cache.look_up(self.runs.runs[request.index])
         plan = self._fastest(self.cache.hit(found, request.input_tokens), request, found)
@@ -99,6 +102,12 @@ class TieredPrefixes:
         """Let the device tier be as large as requests leave it."""
         per_token = self.sizes.page_bytes / self.sizes.page_tokens
         self.cache.resize(0, int(free_tokens * per_token))
+
+    def count_to(self, now_ns: int) -> None:
+        """Add up what every tier holds over time, up to now."""
+        passed, self._counted_ns = now_ns - self._counted_ns, now_ns
+        for store in self.cache.stores:
+            self.byte_ns[store.tier.name] += passed * store.used_bytes
 
     def answered(self, request: LiveRequest, now_ns: int) -> None:
         """Keep a prompt."""
@@ -131,6 +140,7 @@ class TieredPrefixes:
         self, request: LiveRequest, now_ns: int, runs: Sequence[tuple[int, int]], end: int
     ) -> None:
         hit = self._hits.get(request.index)
+        self.count_to(now_ns)
         if hit is not None:
             self.cache.store(runs, request.input_tokens, end, hit, now_ns / 1e9)
 

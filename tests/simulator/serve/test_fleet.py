@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from simulator.serve.scenario import (
     Traffic,
 )
 from simulator.serve.state_transfer import transferred_bytes
+from simulator.serve.storage import storage_of
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace, pack_runs
 
 BASE = Scenario(
@@ -73,6 +76,45 @@ def test_a_session_hits_what_it_left() -> None:
         assert sum(sum(steps.prompt_tokens) for steps in one.steps) == computed.sum()
 
 
+def test_lower_tiers_are_written_loaded_and_paid() -> None:
+    cache = PrefixCache(window_policy="boundary", tiers="node")
+    found = run(sessions(4, 3), prefix_cache=cache)
+    uses = {use.name: use for use in storage_of(found)}
+    assert list(uses) == ["hbm", "dram", "nvme", "remote"]
+    assert uses["hbm"].loaded_tokens == found.requests.column("hit_tokens").sum()
+    for name in ("dram", "nvme"):
+        assert uses[name].written_bytes > 0
+        assert uses[name].gb_hours > 0
+        assert uses[name].usd > 0
+    assert uses["nvme"].wear_share is not None
+    assert 0 < uses["nvme"].wear_share < 1e-6
+    assert uses["hbm"].usd == 0
+    assert storage_of(run(sessions(1, 1))) == ()
+
+
+def test_swapped_requests_read_their_state_back() -> None:
+    deployment = deploy(BASE)
+    tight = tuple(
+        replace(r, capacity=r.fixed * 8 + r.units_per_token * 34_000) if r.pages else r
+        for r in deployment.resources
+    )
+    found = {}
+    for preempt in ("recompute", "swap"):
+        rule = replace(deployment.rule, preempt=preempt)
+        scenario = BASE.model_copy(update={"traffic": made(8, 1000.0, output_tokens=600)})
+        limited = replace(deployment, resources=tight, rule=rule)
+        found[preempt] = run_scenario(scenario, deployment=limited)
+    again, back = found["recompute"].requests, found["swap"].requests
+    assert again.finished.all()
+    assert back.finished.all()
+    assert back.column("preemptions").sum() > 0
+    assert back.column("recomputed_tokens").sum() == 0 < again.column("recomputed_tokens").sum()
+    # All that was not read back is one token for each time that a request gave way.
+    extra = back.column("prefilled_tokens") - back.column("input_tokens")
+    assert extra.sum() == back.column("preemptions").sum()
+    assert found["swap"].end_ns < found["recompute"].end_ns
+
+
 def test_hits_need_room_in_device_memory() -> None:
     cache = PrefixCache(window_policy="boundary")
     deployment = deploy(BASE)
@@ -83,9 +125,7 @@ def test_hits_need_room_in_device_memory() -> None:
         )
         for r in deployment.resources
     ]  # fmt: skip
-    import dataclasses
-
-    tight = dataclasses.replace(deployment, resources=tuple(small))
+    tight = replace(deployment, resources=tuple(small))
     scenario = BASE.model_copy(update={"prefix_cache": cache})
     roomy = run_scenario(scenario, deployment=deployment, trace=sessions(6, 3))
     narrow = run_scenario(scenario, deployment=tight, trace=sessions(6, 3))
@@ -107,9 +147,11 @@ def test_routing_by_prefix_finds_what_turns_left() -> None:
     assert 0 < crowd.requests.column("hit_tokens").sum() < hits[1]
 
 
-def made(requests: int, rate: float) -> Traffic:
+def made(requests: int, rate: float, output_tokens: int = 200) -> Traffic:
     return Traffic(
-        made=FixedShape(input_tokens=4000, output_tokens=200, requests=requests, rate_per_s=rate)
+        made=FixedShape(
+            input_tokens=4000, output_tokens=output_tokens, requests=requests, rate_per_s=rate
+        )
     )
 
 
