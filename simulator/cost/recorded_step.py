@@ -43,7 +43,10 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What a timer's steps have in common; `repeats` says how often layers occur (else once)."""
+    """What a timer's steps have in common; `repeats` says how often layers occur (else once).
+
+    `mtp`: whether the graph has the layer that drafts.
+    """
 
     config: ModelConfig
     repeats: Mapping[str, int]
@@ -51,12 +54,13 @@ class Deployment:
     precision: Precision
     profile: EngineProfile
     stats: RunStats
+    mtp: bool = False
 
     def recorded(self, shapes: Shapes) -> RecordedStep:
         """The step of these shapes, lowered with recorded numbers."""
         recording = Recording()
         shape = RecordedShape(recording, shapes)
-        graph = build_graph(self.config, shape, self.precision)
+        graph = build_graph(self.config, shape, self.precision, mtp=self.mtp)
         stats = recorded_stats(self.stats)
         kernels = lower(shard(graph, self.layout, shape.all_tokens), self.profile, stats)
         own = [(n, layer) for n, layer in self._layers(kernels) if n]

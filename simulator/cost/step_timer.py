@@ -11,6 +11,7 @@ from collections import Counter
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
+from simulator.basis.errors import InputError
 from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
 from simulator.cost.memory_advice import step_of
@@ -39,7 +40,8 @@ class StepTimer:
     """Times steps of one model, node, layout, engine and fidelity.
 
     `question` fixes all but the shapes of the step. Memory and layout are not checked here: cost a
-    step of the deployment first.
+    step of the deployment first. With `drafting` the steps are those of the MTP layer alone, with
+    the head that it shares.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class StepTimer:
         chip: ChipSpec,
         node: NodeSpec | None,
         stats: RunStats | None = None,
+        *,
+        drafting: bool = False,
     ) -> None:
         self.question = question
         self.target = Target(chip, node, find_profile(question.engine))
@@ -57,7 +61,8 @@ class StepTimer:
         self.precision = Precision(
             expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
         )
-        self.config, self.repeats = distinct_layers(config)
+        self.drafting = drafting
+        self.config, self.repeats = draft_layer(config) if drafting else distinct_layers(config)
         self._deployment = Deployment(
             config=self.config,
             repeats=self.repeats,
@@ -65,6 +70,7 @@ class StepTimer:
             precision=self.precision,
             profile=self.target.profile,
             stats=self.stats,
+            mtp=drafting,
         )
         self._batches: list[StepBatch] = []
         self._known: dict[StepShape, int] = {}
@@ -82,7 +88,7 @@ class StepTimer:
     def kernel_by_kernel_ps(self, step: StepShape) -> int:
         """The same as `total_ps`, from a graph of its own and kernel after kernel."""
         layout = self.question.layout
-        whole = build_graph(self.config, step.split(layout.data), self.precision)
+        whole = build_graph(self.config, step.split(layout.data), self.precision, mtp=self.drafting)
         graph = shard(whole, layout, step.tokens)
         kernels = lower(graph, self.target.profile, self.stats)
         if self.question.fidelity == "cycle":
@@ -113,6 +119,26 @@ class StepTimer:
         self._batches.insert(0, batch)
         total_ps = batch.total_ps(shapes)
         return self.kernel_by_kernel_ps(step) if total_ps is None else total_ps
+
+
+def draft_layer(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
+    """A model of one layer and the MTP layer, and how often each counts: only the latter does.
+
+    Raises InputError where the model has no MTP layer.
+    """
+    if config.mtp_layers != 1:
+        raise InputError(
+            f"{config.name} has {config.mtp_layers} MTP layers, but drafts are timed with one; "
+            "leave speculation out"
+        )
+    small = config.model_copy(
+        update={
+            "num_hidden_layers": 1,
+            "compress_ratios": (config.layer_ratios[-1], *config.mtp_ratios),
+            "num_hash_layers": 0,
+        }
+    )
+    return small, {"embed": 0, layer_name(0): 0, "head": 0, "mtp": 1}
 
 
 def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
