@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simulator.basis.data_files import is_path
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]
@@ -125,7 +126,7 @@ class Speculation(StrictModel):
 class PrefixCache(StrictModel):
     """Prefixes that are kept; `tiers` names a YAML of tiers beside HBM."""
 
-    window_policy: str = "full"
+    window_policy: str = "boundary+junction"
     write_policy: str = "through"
     eviction: str = "lru"
     tiers: str | None = None
@@ -207,7 +208,7 @@ def resolved(scenario: Scenario, path: Path) -> Scenario:
     traffic, cache = scenario.traffic, scenario.prefix_cache
     if traffic.trace is not None:
         traffic = traffic.model_copy(update={"trace": beside(path, traffic.trace)})
-    if cache is not None and cache.tiers is not None:
+    if cache is not None and cache.tiers is not None and is_path(cache.tiers):
         cache = cache.model_copy(update={"tiers": beside(path, cache.tiers)})
     return scenario.model_copy(update={"traffic": traffic, "prefix_cache": cache})
 

@@ -46,7 +46,7 @@ def storage_of(run: ServingRun) -> tuple[StorageUse, ...]:
         written = sum(one.written_bytes for one in stores)
         usd = 0.0
         if tier.price is not None and tier.name != DEVICE:
-            whole = tier.price.si * tier.capacity_bytes * len(stores)
+            whole = tier.price.si * tier.capacity_bytes / 1e9 * len(stores)
             usd = whole * hours / (YEARS_IN_USE * HOURS_A_YEAR)
         years = tier.device_years(written, run.end_ns / 1e9) if written else None
         found.append(
