@@ -16,6 +16,7 @@ from simulator.basis.sourced import (
     Bits,
     BitsPerSecond,
     Bytes,
+    BytesPerClock,
     BytesPerSecond,
     Count,
     FlopsPerClock,
@@ -73,7 +74,8 @@ class Cores(StrictModel):
     """Compute cores and their own SRAM, a size for one core.
 
     `clock` is what kernels run at unthrottled, `peak_clock` what the datasheet's matrix peak
-    assumes; `scratchpad` is the memory that software fills for the matrix unit.
+    assumes; `scratchpad` is the memory that software fills for the matrix unit. L0 buffers make
+    the cores cube cores; `cube_to_vector` is the way between them and the vector cores.
     """
 
     kind: str
@@ -90,6 +92,9 @@ class Cores(StrictModel):
     l0a: Bytes | None = None
     l0b: Bytes | None = None
     l0c: Bytes | None = None
+    l1_to_l0a: BytesPerClock | None = None
+    l1_to_l0b: BytesPerClock | None = None
+    cube_to_vector: Literal["llc", "direct"] = "llc"
 
 
 class Matrix(StrictModel):

@@ -19,6 +19,7 @@ CAUSE_NAMES = {
     "dram_bandwidth": "memory bandwidth",
     "llc": "cache bandwidth",
     "matrix": "matrix math",
+    "l0": "filling L0 buffers from L1",
     "vector": "vector math, conversions",
     "tail": "idle cores and padding",
     "power": "clock held down by power",

@@ -18,6 +18,7 @@ CAUSE_COLORS = {
     "dram_bandwidth": "#0072b2",
     "llc": "#56b4e9",
     "matrix": "#e69f00",
+    "l0": "#a65628",
     "vector": "#009e73",
     "tail": "#f2d08a",
     "power": "#cc79a7",

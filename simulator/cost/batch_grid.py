@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hwmodels.chip import ChipSpec
 from simulator.cost.batch_floor import Floats
+from simulator.cost.tile_buffers import tile_holder
 from simulator.lower.kernel import Demand, Shape
 from simulator.lower.profile import EngineProfile
 
@@ -21,9 +23,9 @@ Grid = tuple[NDArray[np.intp], Floats, Floats, Floats]
 class WayGrid:
     """Ways of some demands, those of one after those of another, in the order of `tile_plans`."""
 
-    def __init__(self, demands: Sequence[Demand], profile: EngineProfile) -> None:
+    def __init__(self, demands: Sequence[Demand], profile: EngineProfile, chip: ChipSpec) -> None:
         self._profile = profile
-        found = [(i, *way) for i, d in enumerate(demands) for way in _ways(d, profile)]
+        found = [(i, *way) for i, d in enumerate(demands) for way in _ways(d, profile, chip)]
         demand, *self._tiles = np.array(found, dtype=np.float64).T
         self._demand = demand.astype(np.intp)
         places = range(max(len(demand.products) for demand in demands))
@@ -55,22 +57,24 @@ def _are(shape: Shape, demands: Sequence[Demand], place: int) -> NDArray[np.bool
 
 
 def _ways(
-    demand: Demand, profile: EngineProfile
+    demand: Demand, profile: EngineProfile, chip: ChipSpec
 ) -> Iterator[tuple[float, float, float, float, float]]:
     """Rows, the next smaller rows, columns, the next smaller columns, and split of each way."""
     shapes = {product.shape for product in demand.products}
     rows = columns = [(1.0, -math.inf)]
     largest, area = 1, profile.matrix_tiles.largest_area
+    holder = tile_holder(demand, chip, profile.matrix_tiles.depth)
     if Shape.MATRIX in shapes:
         rows = _with_below(profile.matrix_tiles.rows)
         columns = _with_below(profile.matrix_tiles.columns)
         largest = profile.matrix_tiles.largest_split
+        holder.check(rows[0][0], columns[0][0])
     if Shape.ATTENTION in shapes:
         largest = max(largest, profile.attention_tiles.largest_split)
     for i in range(largest.bit_length()):
         for row, below_row in rows:
             for column, below_column in columns:
-                if row * column <= area:
+                if row * column <= area and holder.holds(row, column):
                     yield row, below_row, column, below_column, float(1 << i)
 
 

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from simulator.cost.batch_floor import Floats, NumberTable
 from simulator.cost.batch_grid import WayGrid
+from simulator.cost.math_rate import math_rate
+from simulator.cost.price import Target
 from simulator.cost.recording import Recording
-from simulator.cost.tile_plan import PARTIAL_BYTES, value_bytes
+from simulator.cost.tile_buffers import PARTIAL_BYTES, core_value_bytes, cube_cores
+from simulator.cost.tile_plan import elementwise_bytes, value_bytes
 from simulator.lower.kernel import Demand, Product, Shape
-from simulator.lower.profile import EngineProfile
 
 _SIZES = ("count", "rows", "columns", "depth", "macs", "weight_elements", "partial_columns")
 
@@ -45,6 +47,7 @@ class Ways:
     padded_macs: tuple[Floats, ...]
     weight_uses: tuple[Floats, ...]
     extra_llc_bytes: Floats
+    feed_clocks: Floats
 
     def chosen(self, ways: NDArray[np.intp]) -> Ways:
         """Some of the ways."""
@@ -55,20 +58,20 @@ class Ways:
             tuple(macs[ways] for macs in self.padded_macs),
             tuple(uses[ways] for uses in self.weight_uses),
             self.extra_llc_bytes[ways],
+            self.feed_clocks[ways],
         )
 
 
 class PlanBatch:
     """Tile plans of some demands; the same numbers as `tile_plans`, to the last digit."""
 
-    def __init__(
-        self, recording: Recording, demands: Sequence[Demand], profile: EngineProfile
-    ) -> None:
-        self._profile = profile
-        self._grid = WayGrid(demands, profile)
+    def __init__(self, recording: Recording, demands: Sequence[Demand], target: Target) -> None:
+        self._grid = WayGrid(demands, target.profile, target.chip)
+        self._tiles = target.profile.elementwise_tiles
+        self._block_bytes = elementwise_bytes(target.profile, cube_cores(target.chip))
         most = max((len(demand.products) for demand in demands), default=0)
         self.products = [[_nth(demand, i) for demand in demands] for i in range(most)]
-        self._slots = [_Slot(products, profile) for products in self.products]
+        self._slots = [_Slot(products, target) for products in self.products]
         rows: list[list[object]] = [
             [getattr(p, name) if p else 0 for p in products]
             for products in self.products
@@ -87,20 +90,23 @@ class PlanBatch:
         extents = [(p.rows, p.columns, p.depth) for p in products]
         demand, rows, columns, split = self._grid.ways(extents)
         units = self._elementwise(found[-2], found[-1])[demand]
-        steps, extra = np.ones(len(demand)), np.zeros(len(demand))
+        vector_work = found[-2] > 0
+        steps = np.ones(len(demand))
+        extra, feed = np.zeros((2, len(demand)))
         macs, uses = [], []
         for slot, sizes in zip(self._slots, products, strict=True):
-            cut = slot.cut(sizes, demand, rows, columns, split)
+            cut = slot.cut(sizes, vector_work, demand, rows, columns, split)
             units, extra = units + cut.units, extra + cut.extra_llc_bytes
+            feed = feed + cut.feed_clocks
             steps = np.maximum(steps, cut.steps)
             macs.append(cut.macs)
             uses.append(cut.uses)
-        return Ways(demand, units, steps, tuple(macs), tuple(uses), extra), products
+        return Ways(demand, units, steps, tuple(macs), tuple(uses), extra, feed), products
 
     def _elementwise(self, operations: Floats, moved: Floats) -> Floats:
         """Blocks of the demands without products."""
-        tiles = self._profile.elementwise_tiles
-        blocks = np.maximum(np.ceil(operations / tiles.operations), np.ceil(moved / tiles.bytes))
+        by_operations = np.ceil(operations / self._tiles.operations)
+        blocks = np.maximum(by_operations, np.ceil(moved / self._block_bytes))
         return np.where(self._dense, np.maximum(1.0, blocks), 0.0)
 
 
@@ -112,27 +118,34 @@ class _Cut:
     """How the products at one place are cut; zeros where there is none."""
 
     def __init__(self, ways: int) -> None:
-        self.units, self.steps, self.macs, self.uses, self.extra_llc_bytes = np.zeros((5, ways))
+        self.units, self.steps, self.macs, self.uses = np.zeros((4, ways))
+        self.extra_llc_bytes, self.feed_clocks = np.zeros((2, ways))
 
     def put(self, ways: NDArray[np.intp], *found: Floats) -> None:
         """Arrays of some of the ways, in the order of the attributes."""
         self.units[ways], self.steps[ways], self.macs[ways] = found[:3]
-        self.uses[ways], self.extra_llc_bytes[ways] = found[3:]
+        self.uses[ways], self.extra_llc_bytes[ways], self.feed_clocks[ways] = found[3:]
 
 
 class _Slot:
     """Products at one place of the demands."""
 
-    def __init__(self, products: Sequence[Product | None], profile: EngineProfile) -> None:
-        self._profile = profile
+    def __init__(self, products: Sequence[Product | None], target: Target) -> None:
+        self._profile = target.profile
         self._matrix = np.array([p is not None and p.shape is Shape.MATRIX for p in products])
         self._core = np.array([p is not None and p.shape is Shape.ATTENTION for p in products])
         nbytes = [value_bytes(p.math) if p else (0.0, 0.0) for p in products]
         self._activation, self._weight = np.array(nbytes, dtype=np.float64).T
+        self._cube = cube_cores(target.chip)
+        rates = [math_rate(target.chip, p.math) if p else None for p in products]
+        self._on_cube = np.array([r is not None and r.unit == "matrix" for r in rates])
+        self._value = np.array([core_value_bytes(r) if r else 2.0 for r in rates])
+        self._converts = np.array([r is not None and r.convert for r in rates])
 
     def cut(
         self,
         sizes: Products,
+        vector_work: NDArray[np.bool_],
         demand: NDArray[np.intp],
         rows: Floats,
         columns: Floats,
@@ -142,14 +155,21 @@ class _Slot:
         cut = _Cut(len(demand))
         own = np.flatnonzero(self._matrix[demand])
         if len(own):
-            cut.put(own, *self._blocks(sizes, demand[own], rows[own], columns[own], split[own]))
+            tiles = demand[own], rows[own], columns[own], split[own]
+            cut.put(own, *self._blocks(sizes, vector_work, *tiles))
         own = np.flatnonzero(self._core[demand])
         if len(own):
             cut.put(own, *self._queries(sizes, demand[own], split[own]))
         return cut
 
     def _blocks(
-        self, p: Products, of: NDArray[np.intp], rows: Floats, columns: Floats, split: Floats
+        self,
+        p: Products,
+        vector_work: NDArray[np.bool_],
+        of: NDArray[np.intp],
+        rows: Floats,
+        columns: Floats,
+        split: Floats,
     ) -> tuple[Floats, ...]:
         """Blocks of rows x columns outputs, each over a part of the depth."""
         depth, cluster = self._profile.matrix_tiles.depth, self._profile.matrix_tiles.cluster
@@ -161,19 +181,52 @@ class _Slot:
         activations = (np.ceil(column_tiles / cluster) - 1) * p.rows[of] * self._activation[of]
         again = (p.count * p.depth)[of] * (weights + activations)
         macs = tiles * rows * columns * steps * split * depth
-        return np.ceil(tiles * split), steps, macs, row_tiles, again + _partial(p, of, split)
+        extra, feed = np.zeros((2, len(of)))
+        handed = np.zeros(len(of), dtype=np.bool_)
+        if self._cube is not None:
+            own = self._on_cube[of]
+            feed = np.where(own, self._cube.feed_clocks(self._value[of], macs, rows, columns), 0.0)
+            extra = self._converted(p, of, row_tiles)
+            handed = own & vector_work[of] & self._cube.through_llc
+        passed = _passed(p, of, split, (split > 1) | handed)
+        return np.ceil(tiles * split), steps, macs, row_tiles, again + passed + extra, feed
 
     def _queries(self, p: Products, of: NDArray[np.intp], split: Floats) -> tuple[Floats, ...]:
         """Blocks of one query's heads, each over a part of its keys."""
-        tiles = self._profile.attention_tiles
+        tiles, parts = self._profile.attention_tiles, split
+        handed = np.zeros(len(of), dtype=np.bool_)
         heads = tiles.head_multiple * np.ceil(p.rows / tiles.head_multiple)
-        groups = np.ceil(heads / tiles.heads)
         steps = np.maximum(1.0, np.ceil((p.columns / tiles.keys)[of] / split))
-        macs = (p.count * heads)[of] * steps * split * tiles.keys * p.depth[of]
-        units = np.ceil((p.count * groups)[of] * split)
-        return units, steps, macs, np.zeros(len(of)), _partial(p, of, split)
+        pairs = (p.count * heads)[of] * steps * split * tiles.keys
+        block = np.full(len(p.rows), float(tiles.heads))
+        extra, feed = np.zeros((2, len(of)))
+        if self._cube is not None:
+            cube, value, outputs = self._cube, self._value, p.partial_columns
+            most = cube.block_heads(tiles.heads, tiles.head_multiple, tiles.keys, outputs)
+            block = np.where(self._core & self._on_cube, np.minimum(heads, most), block)
+            fed = cube.feed_clocks(value[of], pairs * p.depth[of], block[of], tiles.keys)
+            own = self._on_cube[of]
+            feed = np.where(own, fed, 0.0)
+            extra = self._converted(p, of, np.ones(len(of)))
+            if cube.through_llc:
+                # Places without such a product have no entry: their keys count for nothing.
+                entry = np.where(self._core, p.depth - outputs, 1.0)
+                keys = np.asarray(cube.round_keys(value, block, tiles.keys, entry, outputs))
+                parts = np.where(own, split * np.ceil(steps * tiles.keys / keys[of]), split)
+                scores = cube.score_bytes(value[of], pairs, outputs[of])
+                extra, handed = extra + np.where(own, scores, 0.0), own
+        units = np.ceil((p.count * np.ceil(heads / block))[of] * split)
+        passed = _passed(p, of, parts, (split > 1) | handed)
+        return units, steps, pairs * p.depth[of], np.zeros(len(of)), passed + extra, feed
+
+    def _converted(self, p: Products, of: NDArray[np.intp], uses: Floats) -> Floats:
+        assert self._cube is not None
+        if not self._cube.through_llc:
+            return np.zeros(len(of))
+        nbytes = 2 * p.weight_elements[of] * uses * self._value[of]
+        return np.where((self._converts & self._on_cube)[of], nbytes, 0.0)
 
 
-def _partial(p: Products, of: NDArray[np.intp], split: Floats) -> Floats:
+def _passed(p: Products, of: NDArray[np.intp], parts: Floats, passed: NDArray[np.bool_]) -> Floats:
     values = (p.count * p.rows * p.partial_columns)[of]
-    return np.where(split > 1, 2.0 * split * values * PARTIAL_BYTES, 0.0)
+    return np.where(passed, 2.0 * parts * values * PARTIAL_BYTES, 0.0)

@@ -18,6 +18,7 @@ from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, MathRate, math_rate
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
 from simulator.cost.tile import pipelined_ps
+from simulator.cost.tile_buffers import running_cores
 from simulator.lower.kernel import Demand, Product
 
 _NO_PRODUCT = MathRate("matrix", 1.0)
@@ -37,10 +38,11 @@ class TileBatch:
 
     def __init__(self, recording: Recording, demands: Sequence[Demand], target: Target) -> None:
         chip = target.chip
-        self._plans = PlanBatch(recording, demands, target.profile)
+        self._plans = PlanBatch(recording, demands, target)
         self._memory = MemoryBatch(recording, demands, chip)
-        self._cores = chip.core_count
-        self._in_flight_bytes = chip.smem_bytes_per_core
+        cores = [running_cores(demand, chip) for demand in demands]
+        self._cores, self._buffer_bytes = np.array(cores, dtype=np.float64).T
+        self._cube_clocks_per_s = chip.core_count * chip.clock_hz
         self._latency_s = chip.dram_latency_s
         self._llc_bytes_per_s = chip.llc_bandwidth_bytes_per_s
         self._latencies = whole_ps(np.array([chip.llc_latency_s, chip.dram_latency_s]))
@@ -102,8 +104,8 @@ class TileBatch:
     ) -> _Seconds:
         """Time by resource of some ways, as `tile` has it for those of one demand."""
         of = ways.demand
-        waves = np.ceil(ways.units / self._cores)
-        idle = waves * self._cores / ways.units
+        waves = np.ceil(ways.units / self._cores[of])
+        idle = waves * self._cores[of] / ways.units
         vector_ops, special_ops, link = dense[:, of]
         matrix, vector = np.zeros(len(of)), idle * vector_ops / self._elementwise
         for i, sizes in enumerate(products):
@@ -117,7 +119,7 @@ class TileBatch:
                 converted = idle * CONVERT_OPS_PER_WEIGHT * weights / self._elementwise
                 vector = vector + np.where(self._converts[i][of], converted, 0.0)
         units = {
-            "matrix": matrix,
+            "matrix": np.maximum(matrix, idle * ways.feed_clocks / self._cube_clocks_per_s),
             "vector": vector,
             "special": idle * special_ops / self._special,
             "link": link,
@@ -127,10 +129,10 @@ class TileBatch:
     def _loads(self, ways: Ways, floors: Floors, full: Floats) -> dict[str, Floats]:
         """Time of memory and of last-level cache, with only as many cores as have a block."""
         of = ways.demand
-        cores = np.minimum(ways.units, self._cores)
-        in_flight = cores * self._in_flight_bytes / 2
+        cores = np.minimum(ways.units, self._cores[of])
+        in_flight = cores * self._buffer_bytes[of] / 2
         dram = np.minimum(full[of], in_flight / self._latency_s)
-        llc = self._llc_bytes_per_s * cores / self._cores
+        llc = self._llc_bytes_per_s * cores / self._cores[of]
         return {
             "memory": (floors.read_bytes + floors.written_bytes)[of] / dram,
             "llc": (floors.llc_bytes[of] + ways.extra_llc_bytes) / llc,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hwmodels.chip import ChipSpec
 from simulator.cost.price import Price
 from simulator.kernels.interval import Interval, interval_of_sum
 from simulator.lower.kernel import Demand
@@ -14,6 +15,13 @@ def always_assumed() -> tuple[object, ...]:
     from simulator.cost import records
 
     return (records, records.step_interval, interval_of_sum)
+
+
+def cores_assumed(chip: ChipSpec) -> tuple[object, ...]:
+    """What tiles on the chip's cores rest on, beyond what holds for all chips."""
+    from simulator.cost.tile_buffers import CubeCores, cube_cores
+
+    return (CubeCores,) if cube_cores(chip) else ()
 
 
 def engine_assumed(prices: Iterable[tuple[Demand, Price]]) -> tuple[object, ...]:

@@ -15,14 +15,15 @@ CONVERT_OPS_PER_WEIGHT = 2
 class MathRate:
     """`flops_per_s` of a math class on the `matrix` or `vector` unit.
 
-    `convert` says that four-bit weights are converted in the kernel first; `note` says what a
-    chip without the fitting units does instead, empty where it has them.
+    `convert` says that weights, or index keys, are converted in the kernel first, to `runs_in`;
+    `note` says what a chip without the fitting units does instead, empty where it has them.
     """
 
     unit: str
     flops_per_s: float
     convert: bool = False
     note: str = ""
+    runs_in: str = "bf16"
 
 
 def math_rate(chip: ChipSpec, math: str) -> MathRate:
@@ -48,16 +49,16 @@ def math_rate(chip: ChipSpec, math: str) -> MathRate:
                 note = f"{chip.name} has no {wanted} units: {math} products run at the {dtype} rate"
             elif convert:
                 note = f"{chip.name} has no fp4 units: expert weights are converted in the kernel"
-            return MathRate("matrix", rate, convert, note)
+            return MathRate("matrix", rate, convert, note, dtype)
     raise UnsupportedError(f"{chip.name} has no matrix rate that {math} products could run at")
 
 
 def _fp32(chip: ChipSpec) -> MathRate:
     tf32 = chip.matrix_flops_per_s("tf32")
     if tf32 is not None:
-        return MathRate("matrix", tf32)
+        return MathRate("matrix", tf32, runs_in="tf32")
     own = chip.matrix.fp32
     if own is not None:
-        return MathRate("matrix", float(own.si))
+        return MathRate("matrix", float(own.si), runs_in="fp32")
     note = f"{chip.name} has no tf32 units: fp32 products run on the vector units"
-    return MathRate("vector", chip.vector_flops_per_s, note=note)
+    return MathRate("vector", chip.vector_flops_per_s, note=note, runs_in="fp32")

@@ -20,7 +20,7 @@ from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
-from simulator.cost.engine_assumptions import always_assumed, engine_assumed
+from simulator.cost.engine_assumptions import always_assumed, cores_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes
 from simulator.cost.engine_price import engine_price
 from simulator.cost.llc_reuse import fetch_factor
@@ -115,7 +115,7 @@ def cost_step(
         tokens=step_of(question).tokens,
         memory=memory,
         peaks=chip_peaks(chip, node),
-        assumptions=_assumptions(question, graph, kernels, prices)
+        assumptions=_assumptions(question, chip, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
         notes=_notes(question, chip, node, kernels)
         + engine_notes(_by_programs(question), target.profile),
@@ -178,7 +178,11 @@ def chip_peaks(chip: ChipSpec, node: NodeSpec | None) -> ChipPeaks:
 
 
 def _assumptions(
-    question: StepQuestion, graph: Graph, kernels: Sequence[Kernel], prices: Sequence[Price]
+    question: StepQuestion,
+    chip: ChipSpec,
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    prices: Sequence[Price],
 ) -> tuple[str, ...]:
     """Every approximation that this result rests on."""
     operations = dict.fromkeys(type(node.op) for node in graph.nodes)
@@ -193,6 +197,7 @@ def _assumptions(
             *operations,
             *_ALWAYS,
             *_OF_FIDELITY[question.fidelity],
+            *(() if question.fidelity == "roofline" else cores_assumed(chip)),
             *always_assumed(),
             *engine_assumed(priced),
             *stretched,

@@ -11,12 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwmodels.chip import ChipSpec
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
 from simulator.cost.memory_rate import MemoryRate, MemoryRule, table_rate
 from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.roofline import roofline_price
+from simulator.cost.tile_buffers import running_cores
 from simulator.cost.tile_plan import TilePlan, Values, tile_plans
 from simulator.cost.traffic import Traffic
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
@@ -41,7 +43,7 @@ def price_by_tiles(demand: Demand, target: Target, memory: MemoryRule, priced_by
     Assumes: matrix units slow down with the clock below the one their peak assumes.
     """
     floor = roofline_price(demand, target)
-    plans = tile_plans(demand, target.profile)
+    plans = tile_plans(demand, target.profile, target.chip)
     rate = memory(demand, floor.traffic, target.chip)
     best = plans.chosen(_fastest(demand, plans, target, floor, rate))
     return replace(_price(demand, best, target, floor, rate), priced_by=priced_by)
@@ -53,10 +55,11 @@ def _fastest(
     """Which plan takes the least time; all are compared at once."""
     if np.ndim(plans.units) == 0:
         return 0
-    waves = np.ceil(plans.units / target.chip.core_count)
-    idle = waves * target.chip.core_count / plans.units
+    cores, _ = running_cores(demand, target.chip)
+    waves = np.ceil(plans.units / cores)
+    idle = waves * cores / plans.units
     units = _unit_seconds(demand, plans, target, idle).items()
-    loads = _load_seconds(floor.traffic, plans, target, rate).items()
+    loads = _load_seconds(demand, floor.traffic, plans, target, rate).items()
     work = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in units])
     load = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in loads])
     chunks = waves * plans.steps
@@ -73,19 +76,21 @@ def _longest(stages: Sequence[Values]) -> Values:
 
 def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: MemoryRate) -> Price:
     chip = target.chip
-    waves = math.ceil(plan.units / chip.core_count)
-    idle = waves * chip.core_count / plan.units
+    cores, _ = running_cores(demand, chip)
+    waves = math.ceil(plan.units / cores)
+    idle = waves * cores / plan.units
     seconds = _unit_seconds(demand, plan, target, idle)
     units = {unit: max(to_ps(float(seconds[unit])), floor.busy_ps[unit]) for unit in _UNITS}
     loads = {
         name: max(to_ps(float(load)), floor.busy_ps[name])
-        for name, load in _load_seconds(floor.traffic, plan, target, rate).items()
+        for name, load in _load_seconds(demand, floor.traffic, plan, target, rate).items()
     }
     far = floor.traffic.dram_bytes > 0
     latency = to_ps(chip.dram_latency_s if far else chip.llc_latency_s)
     chunks = waves * int(plan.steps)
     pipelined = pipelined_ps(max(loads.values()), max(units.values()), chunks)
-    causes = _causes(pipelined, loads, units, chunks, floor)
+    fed = to_ps(float(_feed_seconds(plan, chip, idle)))
+    causes = _causes(pipelined, loads, units, chunks, floor, fed)
     cause = "dram_latency" if far else "llc"
     causes[cause] = causes.get(cause, 0) + latency
     source = "memory" if far else "llc"
@@ -101,11 +106,17 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
 
 
 def _causes(
-    pipelined: int, loads: dict[str, int], units: dict[str, int], chunks: int, floor: Price
+    pipelined: int,
+    loads: dict[str, int],
+    units: dict[str, int],
+    chunks: int,
+    floor: Price,
+    fed_ps: int,
 ) -> dict[str, int]:
     """Launch, and of the pipeline the longer stage and what sticks out of the shorter one.
 
-    Of a unit's time, what exceeds its roofline is padding and idle cores: `tail`.
+    Of a unit's time, what exceeds its roofline is padding and idle cores: `tail`; where filling L0
+    buffers (`fed_ps`) takes a cube core longest, it is `l0`.
     """
     load, unit = (max(stage, key=lambda name: stage[name]) for stage in (loads, units))
     shorter = min(loads[load], units[unit])
@@ -113,8 +124,9 @@ def _causes(
     loading = pipelined - shown if loads[load] > units[unit] else shown
     working = pipelined - loading
     useful = min(working, floor.busy_ps[unit])
+    waiting = "l0" if unit == "matrix" and 0 < fed_ps == units[unit] else "tail"
     found = {"launch": floor.busy_ps["launch"], CAUSE_OF_RESOURCE[load]: loading}
-    found |= {CAUSE_OF_RESOURCE[unit]: useful, "tail": working - useful}
+    found |= {CAUSE_OF_RESOURCE[unit]: useful, waiting: working - useful}
     return {cause: part_ps for cause, part_ps in found.items() if part_ps}
 
 
@@ -147,18 +159,25 @@ def _unit_seconds(
         if rate.convert:
             weights = product.weight_elements * np.maximum(plan.weight_uses[i], 1.0)
             seconds["vector"] += idle * CONVERT_OPS_PER_WEIGHT * weights / elementwise
+    seconds["matrix"] = np.maximum(seconds["matrix"], _feed_seconds(plan, chip, idle))
     return seconds
 
 
+def _feed_seconds(plan: TilePlan, chip: ChipSpec, idle: Values) -> Values:
+    """Time of cube cores to fill their L0 buffers, beside which they multiply; else nothing."""
+    return idle * plan.feed_clocks / (chip.core_count * chip.clock_hz)
+
+
 def _load_seconds(
-    moved: Traffic, plan: TilePlan, target: Target, rate: MemoryRate
+    demand: Demand, moved: Traffic, plan: TilePlan, target: Target, rate: MemoryRate
 ) -> dict[str, Values]:
     """Time of device memory and of last-level cache, with only as many cores as have a block."""
     chip = target.chip
-    cores = np.minimum(plan.units, chip.core_count)
-    in_flight = cores * chip.smem_bytes_per_core / 2
+    most, buffer_bytes = running_cores(demand, chip)
+    cores = np.minimum(plan.units, most)
+    in_flight = cores * buffer_bytes / 2
     dram = rate(in_flight) if moved.dram_bytes else np.inf
-    llc = chip.llc_bandwidth_bytes_per_s * cores / chip.core_count
+    llc = chip.llc_bandwidth_bytes_per_s * cores / most
     return {
         "memory": moved.dram_bytes / dram,
         "llc": (moved.llc_bytes + plan.extra_llc_bytes) / llc,

@@ -9,6 +9,16 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hwmodels.chip import ChipSpec
+from simulator.cost.math_rate import MathRate, math_rate
+from simulator.cost.tile_buffers import (
+    PARTIAL_BYTES,
+    CubeCores,
+    TileHolder,
+    core_value_bytes,
+    cube_cores,
+    tile_holder,
+)
 from simulator.lower.kernel import Demand, Product, Shape
 from simulator.lower.profile import EngineProfile
 
@@ -23,7 +33,6 @@ _VALUE_BYTES = {
     "fp8xfp4": (1.0, 0.53125),
     "fp4_index": (0.5, 0.5),
 }
-PARTIAL_BYTES = 4  # parts of a split sum are kept in FP32
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,8 @@ class TilePlan:
 
     `units` equal blocks run on the cores, each a loop of `steps`; `padded_macs` are the multiply-
     adds of each product with partial tiles filled up; `extra_llc_bytes` what tiles fetch again or
-    leave for others to add up; `weight_uses` how often each product's weights are fetched.
+    leave for others to add up; `weight_uses` how often each product's weights are fetched;
+    `feed_clocks` the clocks of one cube core to fill its L0 buffers with all that it multiplies.
     """
 
     units: Values
@@ -40,6 +50,7 @@ class TilePlan:
     padded_macs: tuple[Values, ...]
     weight_uses: tuple[Values, ...]
     extra_llc_bytes: Values
+    feed_clocks: Values = 0.0
 
     def chosen(self, index: int) -> TilePlan:
         """One of the ways."""
@@ -49,6 +60,7 @@ class TilePlan:
             tuple(_pick(macs, index) for macs in self.padded_macs),
             tuple(_pick(uses, index) for uses in self.weight_uses),
             _pick(self.extra_llc_bytes, index),
+            _pick(self.feed_clocks, index),
         )
 
 
@@ -56,40 +68,52 @@ def _pick(values: Values, index: int) -> float:
     return float(values) if np.ndim(values) == 0 else float(np.asarray(values)[index])
 
 
-def tile_plans(demand: Demand, profile: EngineProfile) -> TilePlan:
-    """All plans that the profile allows for a kernel, as arrays; smallest split and tiles first.
+def tile_plans(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePlan:
+    """All plans that the profile allows for a kernel and the chip's cores hold, as arrays.
+
+    Smallest split and tiles come first. Raises `InputError` where cube cores hold none.
 
     Assumes: an operand's tile is fetched from the last-level cache by every block that uses it,
         once for a cluster of blocks where the engine has clusters, on every chip.
     Assumes: the matrix units reach their peak on every tile size that the engine has.
     """
+    cube = cube_cores(chip)
     if not demand.products:
-        return _elementwise(demand, profile)
+        return _elementwise(demand, profile, cube)
     matrices = [p for p in demand.products if p.shape is Shape.MATRIX]
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((1,), (1,))
+    tiles = profile.matrix_tiles
     if matrices:
-        tiles = profile.matrix_tiles
         sizes = (
             _fitting(tiles.rows, max(p.rows for p in matrices)),
             _fitting(tiles.columns, max(p.columns for p in matrices)),
         )
-    area = profile.matrix_tiles.largest_area
-    split, rows, columns = _grid(_splits(demand, profile), *sizes, area)
-    plans = [
-        _matrix(product, rows, columns, split, profile)
-        if product.shape is Shape.MATRIX
-        else _attention(product, split, profile)
-        for product in demand.products
-    ]
+    holder = tile_holder(demand, chip, tiles.depth)
+    split, rows, columns = _grid(_splits(demand, profile), *sizes, tiles.largest_area, holder)
+    vector_work = demand.vector_ops + demand.special_ops > 0
+    plans = []
+    for product in demand.products:
+        rate = math_rate(chip, product.math)
+        if product.shape is Shape.MATRIX:
+            plan = _matrix(product, rows, columns, split, profile, cube, rate, vector_work)
+        else:
+            plan = _attention(product, split, profile, cube, rate)
+        plans.append(plan)
     return _joined(plans)
 
 
 @cache
 def _grid(
-    splits: tuple[int, ...], rows: tuple[int, ...], columns: tuple[int, ...], largest_area: int
+    splits: tuple[int, ...],
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+    largest_area: int,
+    holder: TileHolder,
 ) -> tuple[Floats, Floats, Floats]:
     """Every split with every tile that is not too large."""
-    ways = [(s, r, c) for s in splits for r in rows for c in columns if r * c <= largest_area]
+    holder.check(rows[0], columns[0])
+    held = [(r, c) for r in rows for c in columns if r * c <= largest_area and holder.holds(r, c)]
+    ways = [(s, r, c) for s in splits for r, c in held]
     split, row, column = np.array(ways, dtype=np.float64).T
     return split, row, column
 
@@ -114,16 +138,29 @@ def _splits(demand: Demand, profile: EngineProfile) -> tuple[int, ...]:
     return tuple(1 << i for i in range(min(steps, largest).bit_length()))
 
 
-def _elementwise(demand: Demand, profile: EngineProfile) -> TilePlan:
+def _elementwise(demand: Demand, profile: EngineProfile, cube: CubeCores | None) -> TilePlan:
     """Blocks of a number of operations, or of bytes where there is little to compute."""
     tiles = profile.elementwise_tiles
     by_operations = math.ceil((demand.vector_ops + demand.special_ops) / tiles.operations)
-    by_bytes = math.ceil(demand.moved_bytes / tiles.bytes)
+    by_bytes = math.ceil(demand.moved_bytes / elementwise_bytes(profile, cube))
     return TilePlan(max(1, by_operations, by_bytes), 1, (), (), 0.0)
 
 
+def elementwise_bytes(profile: EngineProfile, cube: CubeCores | None) -> int:
+    """Bytes of a block of a kernel without products: half a unified buffer holds them."""
+    most = profile.elementwise_tiles.bytes
+    return most if cube is None else min(most, cube.unified_bytes // 2)
+
+
 def _matrix(
-    product: Product, rows: Floats, columns: Floats, split: Floats, profile: EngineProfile
+    product: Product,
+    rows: Floats,
+    columns: Floats,
+    split: Floats,
+    profile: EngineProfile,
+    cube: CubeCores | None,
+    rate: MathRate,
+    vector_work: bool,
 ) -> TilePlan:
     """Blocks of rows x columns outputs, each over a part of the depth."""
     depth, cluster = profile.matrix_tiles.depth, profile.matrix_tiles.cluster
@@ -135,34 +172,66 @@ def _matrix(
     weights = (np.ceil(row_tiles / cluster) - 1) * product.columns * weight
     activations = (np.ceil(column_tiles / cluster) - 1) * product.rows * activation
     fetched_again = product.count * product.depth * (weights + activations)
+    macs = tiles * rows * columns * steps * split * depth
+    extra: Values = 0.0
+    feed: Values = 0.0
+    handed = False
+    if cube is not None and rate.unit == "matrix":
+        feed = cube.feed_clocks(core_value_bytes(rate), macs, rows, columns)
+        extra = cube.converted_bytes(rate, product.weight_elements, row_tiles)
+        handed = cube.through_llc and vector_work
+    passed = _passed_bytes(product, split, (split > 1) | handed)
     return TilePlan(
         np.ceil(tiles * split),
         steps,
-        (tiles * rows * columns * steps * split * depth,),
+        (macs,),
         (row_tiles,),
-        fetched_again + _partial_bytes(product, split),
+        fetched_again + passed + extra,
+        feed,
     )
 
 
-def _attention(product: Product, split: Floats, profile: EngineProfile) -> TilePlan:
+def _attention(
+    product: Product,
+    split: Floats,
+    profile: EngineProfile,
+    cube: CubeCores | None,
+    rate: MathRate,
+) -> TilePlan:
     """Blocks of one query's heads, each over a part of its keys."""
-    tiles = profile.attention_tiles
+    tiles, parts, outputs = profile.attention_tiles, split, product.partial_columns
     heads = tiles.head_multiple * math.ceil(product.rows / tiles.head_multiple)
-    groups = math.ceil(heads / tiles.heads)
     steps = np.maximum(1.0, np.ceil(product.columns / tiles.keys / split))
+    pairs = product.count * heads * steps * split * tiles.keys
+    block: Values = float(tiles.heads)
+    extra: Values = 0.0
+    feed: Values = 0.0
+    handed = False
+    if cube is not None and rate.unit == "matrix":
+        value = core_value_bytes(rate)
+        most = cube.block_heads(tiles.heads, tiles.head_multiple, tiles.keys, outputs)
+        block = np.minimum(heads, most)
+        feed = cube.feed_clocks(value, pairs * product.depth, block, tiles.keys)
+        extra = cube.converted_bytes(rate, product.weight_elements, 1.0)
+        if cube.through_llc:
+            entry = product.depth - outputs
+            keys = cube.round_keys(value, block, tiles.keys, entry, outputs)
+            parts, handed = split * np.ceil(steps * tiles.keys / keys), True
+            extra = extra + cube.score_bytes(value, pairs, outputs)
     return TilePlan(
-        np.ceil(product.count * groups * split),
+        np.ceil(product.count * np.ceil(heads / block) * split),
         steps,
-        (product.count * heads * steps * split * tiles.keys * product.depth,),
+        (pairs * product.depth,),
         (0.0,),
-        _partial_bytes(product, split),
+        _passed_bytes(product, parts, (split > 1) | handed) + extra,
+        feed,
     )
 
 
-def _partial_bytes(product: Product, split: Floats) -> Floats:
-    """Written by each part, and read by whoever adds them up; nothing where nothing is split."""
+def _passed_bytes(product: Product, parts: Floats, passed: NDArray[np.bool_]) -> Floats:
+    """Written by each part, and read by whoever adds it up; nothing where nothing is `passed`."""
     values = product.count * product.rows * product.partial_columns
-    return np.where(split > 1, 2.0 * split * values * PARTIAL_BYTES, 0.0)
+    return np.where(passed, 2.0 * parts * values * PARTIAL_BYTES, 0.0)
 
 
 def _joined(plans: list[TilePlan]) -> TilePlan:
@@ -178,6 +247,7 @@ def _joined(plans: list[TilePlan]) -> TilePlan:
         tuple(macs for plan in plans for macs in plan.padded_macs),
         tuple(uses for plan in plans for uses in plan.weight_uses),
         sum(plan.extra_llc_bytes for plan in plans),
+        sum(plan.feed_clocks for plan in plans),
     )
 
 

@@ -20,6 +20,13 @@ UNITS = {
     "peak_clock": "Hz",
     "count": "1",
     "scratchpad": "B",
+    "vector_core_count": "1",
+    "unified_buffer": "B",
+    "l0a": "B",
+    "l0b": "B",
+    "l0c": "B",
+    "l1_to_l0a": "B/clk",
+    "l1_to_l0b": "B/clk",
 }
 
 
@@ -56,6 +63,16 @@ def made_up_chip() -> ChipSpec:
         vector={"fp32": 10**13, "special": 10**12},
         launch={"graph_gap": 1e-6},
     )
+
+
+def made_up_cubes() -> ChipSpec:
+    """The made-up chip with the buffers of a 910B; L1 to L0A and L0B 100 and 50 B a clock.
+
+    100 cube cores of 500 multiply-adds a clock, two vector cores each.
+    """
+    buffers = {"l0a": 1 << 16, "l0b": 1 << 16, "l0c": 1 << 17, "scratchpad": 1 << 19}
+    vector = {"vector_core_count": 200, "unified_buffer": 192 << 10}
+    return changed(made_up_chip(), cores=buffers | vector | {"l1_to_l0a": 100, "l1_to_l0b": 50})
 
 
 def target(chip: ChipSpec, node: NodeSpec | None = None) -> Target:

@@ -87,7 +87,7 @@ def demands(draw: st.DrawFn) -> Demand:
                 columns=columns,
                 depth=depth,
                 macs=count * rows * columns * depth,
-                weight_elements=columns * depth if shape is Shape.MATRIX else 0,
+                weight_elements=columns * depth,
                 partial_columns=columns if shape is Shape.MATRIX else depth // 2,
             )
         )
@@ -114,6 +114,19 @@ def chips(draw: st.DrawFn) -> ChipSpec:
     def rate(low: float, high: float) -> int:
         return int(draw(st.floats(low, high)))
 
+    cores = {"scratchpad": draw(st.integers(10**4, 10**6))}
+    if draw(st.booleans()):
+        # Cube cores that hold at least the smallest tile, 16 x 64 x 128.
+        cores = {
+            "scratchpad": draw(st.integers(82_000, 10**6)),
+            "unified_buffer": draw(st.integers(87_000, 10**6)),
+            "l0a": draw(st.integers(4096, 10**5)),
+            "l0b": draw(st.integers(16_384, 10**5)),
+            "l0c": draw(st.integers(4096, 10**6)),
+            "l1_to_l0a": draw(st.integers(1, 1000)),
+            "l1_to_l0b": draw(st.integers(1, 1000)),
+            "vector_core_count": draw(st.integers(1, 300)),
+        }
     fp8 = draw(st.none() | st.integers(10**13, 10**16))
     fp4 = draw(st.none() | st.integers(10**13, 10**16))
     return changed(
@@ -124,7 +137,7 @@ def chips(draw: st.DrawFn) -> ChipSpec:
             "count": draw(st.integers(1, 300)),
             "clock": rate(5e8, 3e9),
             "peak_clock": rate(5e8, 3e9),
-            "scratchpad": draw(st.integers(10**4, 10**6)),
+            **cores,
         },
         matrix={"bf16": rate(1e13, 5e15), "fp8": fp8, "fp4": fp4},
         vector={"fp32": rate(1e12, 2e14), "special": rate(1e11, 2e13)},

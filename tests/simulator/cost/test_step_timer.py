@@ -57,6 +57,9 @@ DEPLOYMENTS = [
     {"model": "v4-pro", "chip": "ascend-910c", "count": 8, "engine": "ascend"},
     {"model": "v4-flash", "chip": "mi300x", "count": 8, "engine": "sglang-0.5"},
     {"model": "v4-pro", "chip": "h200", "count": 8, "engine": "vllm-0.33", "expert_dtype": "fp4"},
+    {"model": "v4-flash", "chip": "ascend-910b3", "count": 8, "index_dtype": "fp4"},
+    {"model": "v4-flash", "chip": "ascend-950dt", "count": 8, "dp": 8, "ep": 8},
+    {"model": "v4-flash", "chip": "h200", "count": 8, "index_dtype": "fp4"},
 ]
 
 
