@@ -183,4 +183,4 @@ def _table(title: str, columns: Sequence[TextColumn]) -> str:
 
 
 def _side(column: TextColumn) -> str:
-    return ' style="text-align:left"' if column.left else ""
+    return ' class="bound"' if column.left else ""

@@ -17,7 +17,7 @@ def offload_tables(study: OffloadStudy) -> list[tuple[str, list[TextColumn]]]:
     length = f"{question.last_context:,} tokens"
     tables = [
         (
-            f"Room for requests of {length}; by bytes of rows alone, {study.ceiling:.1f} times the tokens",
+            f"Room at {length} a request (by rows alone at most {study.ceiling:.1f} times)",
             _room_columns(study),
         ),
         (f"A decode step at {question.mean_context:,} tokens", _step_columns(study)),

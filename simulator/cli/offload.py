@@ -182,27 +182,21 @@ def _reuse_of_file(
 
 def _measured(model: str, record: Path | None) -> list[Reuse]:
     """Runs of a small model, one for each kind of next tokens."""
+    from simulator.offload import recording
     from simulator.offload.misses import RecordedMisses
-    from simulator.offload.recording import (
-        NEXT_TOKENS,
-        PROMPT_TOKENS,
-        STEPS,
-        choices_of,
-        record_picks,
-        reuse_of,
-        save_record,
-    )
     from simulator.prove.small_model import small_model
 
     config = small_model(model)
     if 4 not in config.layer_ratios:
         raise InputError(f"{config.name} has no C4 layer, so nothing is picked; try tiny")
     found = []
-    for kind, words in NEXT_TOKENS.items():
+    prompt, steps = recording.PROMPT_TOKENS, recording.STEPS
+    for kind, words in recording.NEXT_TOKENS.items():
         with error_console().status(f"running {config.name}, {words}"):
-            picks = record_picks(config, kind)
+            picks = recording.record_picks(config, kind, prompt_tokens=prompt, steps=steps)
         if record is not None and kind == "random":
-            save_record(record, config, picks)
-        recorded = RecordedMisses(choices=choices_of(picks), context_tokens=PROMPT_TOKENS + STEPS)
-        found.append(reuse_of(recorded, words, config.name))
+            recording.save_record(record, config, picks)
+        choices = recording.choices_of(picks)
+        run = RecordedMisses(choices=choices, context_tokens=prompt + steps)
+        found.append(recording.reuse_of(run, words, config.name))
     return found

@@ -143,7 +143,9 @@ def ask_offload(
         buffer_entries=buffer,
         overlap=_share("overlap", overlap),
         returns=_share("returns", returns),
-        return_entries=_entries("return-entries", return_entries or capacity.config.index_topk, 1),
+        return_entries=capacity.config.index_topk
+        if return_entries is None
+        else _entries("return-entries", return_entries, 1),
         gather_share=None if gather_share is None else _positive_share(gather_share),
         host_bytes=None if host_gigabytes is None else _gigabytes(host_gigabytes),
         offload_window_ratio=offload_window_ratio,
@@ -229,8 +231,8 @@ def _ratio(value: int) -> int:
 
 
 def _gigabytes(value: float) -> int:
-    if not (isfinite(value) and 0 < value <= 1e9):
-        raise InputError(f"host-gb is {value:g}, expected more than 0 and at most 1e9 (GB of DRAM)")
+    if not (isfinite(value) and 1e-3 <= value <= 1e9):
+        raise InputError(f"host-gb is {value:g}, expected 0.001 to 1e9 (GB of host memory)")
     return round(value * 1e9)
 
 

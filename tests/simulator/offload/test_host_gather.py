@@ -1,0 +1,31 @@
+"""Reads over the host link, by hand arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwmodels.node import load_node
+from simulator.offload.host_gather import host_gather
+
+
+def test_a_row_over_pcie() -> None:
+    gather = host_gather(load_node("b200-x8"), 584)
+    # 576 + 32 B of sectors, 5 + 1 packets of 20 B each: 728 B on the wire.
+    assert gather.packet_share == pytest.approx(584 / 728)
+    assert gather.useful_bytes_per_s == pytest.approx(63e9 * 68.5 / 83.4 * 584 / 728)
+    rows = 1000
+    assert gather.seconds(rows) == pytest.approx(1e-6 + rows * 584 / gather.useful_bytes_per_s)
+    assert gather.seconds(0) == 0
+
+
+def test_links_without_packets_carry_sectors() -> None:
+    gather = host_gather(load_node("gb200-nvl72"), 584)
+    assert gather.packet_share == pytest.approx(584 / 608)
+    # 768 reads, six a row, each 0.8 us, carry less than the link could.
+    in_flight = 768 / 6 * 584 / 0.8e-6
+    assert in_flight < 450e9 * gather.share
+    assert gather.useful_bytes_per_s == pytest.approx(in_flight)
+
+
+def test_a_stated_share_replaces_the_derived_one() -> None:
+    assert host_gather(load_node("b200-x8"), 584, 0.5).useful_bytes_per_s == pytest.approx(31.5e9)
