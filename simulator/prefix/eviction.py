@@ -56,11 +56,24 @@ def tokens_before(facts: ObjectFacts) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionPolicy:
-    """`rank(usage, facts)`: the lowest leaves first. `lifetime_s`: unused for longer is gone."""
+    """`rank(usage, facts)`: the lowest leaves first. `lifetime_s`: unused for longer is gone.
+
+    `by_age`: the rank asks when an object was stored.
+    """
 
     name: str
     rank: Callable[[Usage, ObjectFacts], float]
     lifetime_s: float | None = None
+    by_age: bool = False
+
+    def same(self, one: Usage, other: Usage) -> bool:
+        """Whether two neighbours that were last used together will go on to rank alike.
+
+        Write policies ask no more of the uses than whether there was one.
+        """
+        if self.by_age and one.stored_turn != other.stored_turn:
+            return False
+        return one.used_s == other.used_s and bool(one.uses) == bool(other.uses)
 
 
 def _lru(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
@@ -70,7 +83,7 @@ def _lru(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
 
 def _fifo(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
     _no_value("fifo", value)
-    return EvictionPolicy(name="fifo", rank=lambda usage, facts: usage.stored_turn)
+    return EvictionPolicy(name="fifo", rank=lambda usage, facts: usage.stored_turn, by_age=True)
 
 
 def _cost(value: str | None, cost: RecomputeCost) -> EvictionPolicy:

@@ -17,10 +17,20 @@ Runs = Sequence[Sequence[int]]
 
 
 class SplitListener(Protocol):
-    """Whoever keeps facts by segment."""
+    """Whoever follows segments."""
 
     def on_split(self, head: Segment, tail: Segment) -> None:
         """Blocks at the head of `tail` have become a segment of their own, its new parent."""
+
+
+class Keeper(SplitListener, Protocol):
+    """Whoever keeps facts by segment."""
+
+    def same(self, head: Segment, tail: Segment) -> bool:
+        """Whether nothing that is kept tells a segment from its only follower."""
+
+    def on_join(self, head: Segment, tail: Segment) -> None:
+        """`tail` is about to take in `head`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +51,28 @@ class PrefixIndex:
     """Segments by the ids that lead to them.
 
     `block_tokens`: tokens of a block, by which marks at token positions find their block.
+    `joins`: `tidy` joins again what was split, once nothing tells the parts apart; without it,
+    pools that are full cut segments to shreds.
     """
 
-    def __init__(self, block_tokens: int = 1) -> None:
+    def __init__(self, block_tokens: int = 1, *, joins: bool = False) -> None:
         self.block_tokens = block_tokens
+        self._noted: set[Segment] | None = set() if joins else None
         self.root = Segment(None, -1, 0, 0)
         self.segments = 0
         self.blocks = 0
         self.splits = 0
         self._listeners: list[SplitListener] = []
+        self._keepers: list[Keeper] = []
 
     def listen(self, listener: SplitListener) -> None:
-        """Call `listener.on_split` from now on."""
+        """Tell `listener` of splits from now on."""
         self._listeners.append(listener)
+
+    def serve(self, keeper: Keeper) -> None:
+        """Tell `keeper` of splits and joins from now on, and ask it before a join."""
+        self.listen(keeper)
+        self._keepers.append(keeper)
 
     def match(self, runs: Runs) -> Match:
         """Longest leading part of a prompt (runs of first id and count) in the index."""
@@ -121,7 +140,29 @@ class PrefixIndex:
         self.splits += 1
         for listener in self._listeners:
             listener.on_split(head, segment)
+        self.note(segment)
         return head
+
+    def note(self, segment: Segment) -> None:
+        """What is kept of a segment has changed: it may join its neighbours at the next `tidy`."""
+        if self._noted is not None:
+            self._noted.add(segment)
+
+    def tidy(self) -> None:
+        """Join noted segments with their only followers where nothing tells them apart.
+
+        Segments of a path that was found before may be gone afterwards.
+        """
+        while self._noted:
+            segment = self._noted.pop()
+            if segment.parent is None:
+                continue
+            while segment.parent is not None and self._joinable(segment.parent, segment):
+                self._join(segment.parent, segment)
+            follower = next(iter(segment.children.values()), None)
+            if follower is not None and self._joinable(segment, follower):
+                self._join(segment, follower)
+                self._noted.add(follower)
 
     def prune(self, segment: Segment) -> None:
         """Drop a segment that no pool holds and nothing follows, and parents left in that state."""
@@ -173,6 +214,28 @@ class PrefixIndex:
         self.segments += 1
         self.blocks += count
         return child
+
+    def _joinable(self, head: Segment, tail: Segment) -> bool:
+        if head.parent is None or len(head.children) > 1 or head.pins or tail.pins:
+            return False
+        if tail.first != head.first + head.count:
+            return False
+        return all(keeper.same(head, tail) for keeper in self._keepers)
+
+    def _join(self, head: Segment, tail: Segment) -> None:
+        """The follower stays the same object, so that what points at a leaf still does."""
+        for keeper in self._keepers:
+            keeper.on_join(head, tail)
+        parent = _parent(head)
+        if head.marks:
+            tail.marks = head.marks | (tail.marks or {})
+        tail.first, tail.start = head.first, head.start
+        tail.count += head.count
+        tail.parent = parent
+        parent.children[head.first] = tail
+        head.parent = None
+        head.children = {}
+        self.segments -= 1
 
     def _split_marks(self, head: Segment, tail: Segment, marks: dict[int, int]) -> None:
         border = head.end * self.block_tokens

@@ -42,7 +42,7 @@ class SegmentPool:
         self._heap: list[tuple[float, int, int, Segment]] = []
         self._turn = 0
         self._pushed = 0
-        index.listen(self)
+        index.serve(self)
 
     def __contains__(self, segment: Segment) -> bool:
         return segment in self._held
@@ -76,7 +76,7 @@ class SegmentPool:
         Returns the blocks that were added. Others leave for it, never a part of the path itself;
         what does not fit is left out of the pool.
         """
-        missing = self.touch(path, now_s)
+        missing = self.touch(path, now_s, hit=False)
         own = set(path)
         for segment in path:
             segment.pins += 1
@@ -100,8 +100,13 @@ class SegmentPool:
         self._announce()
         return added
 
-    def touch(self, path: Sequence[Segment], now_s: float = 0.0) -> list[Segment]:
-        """Use what is held of a path; returns the segments that are not held."""
+    def touch(
+        self, path: Sequence[Segment], now_s: float = 0.0, *, hit: bool = True
+    ) -> list[Segment]:
+        """Use what is held of a path; returns the segments that are not held.
+
+        `hit`: it counts as one, and is no new copy of what is held already.
+        """
         self._turn += 1
         missing = []
         for segment in path:
@@ -111,7 +116,7 @@ class SegmentPool:
                 continue
             usage.turn = self._turn
             usage.used_s = now_s
-            usage.uses += 1
+            usage.uses += hit
             if not usage.children:
                 self._push(segment, usage)
         return missing
@@ -135,10 +140,22 @@ class SegmentPool:
         copied = usage.copy()
         copied.children = 1
         self._held[head] = copied
-        if not usage.children:
-            self._push(tail, usage)  # its size has changed, and so may its rank
+
+    def same(self, head: Segment, tail: Segment) -> bool:
+        """Whether both are held with the same past, as far as policies ask for it, or neither."""
+        first, second = self._held.get(head), self._held.get(tail)
+        if first is None or second is None:
+            return first is second
+        return first.turn == second.turn and self.eviction.same(first, second)
+
+    def on_join(self, head: Segment, tail: Segment) -> None:
+        """What is remembered of the follower holds for both."""
+        first = self._held.pop(head, None)
+        if first is not None:
+            self._held[tail].uses = min(self._held[tail].uses, first.uses)
 
     def _hold(self, segment: Segment, now_s: float) -> None:
+        self.index.note(segment)
         children = sum(child in self._held for child in segment.children.values())
         usage = Usage(self._turn, self._turn, now_s, 0, children)
         self._held[segment] = usage
@@ -206,12 +223,9 @@ class SegmentPool:
         heapq.heapify(self._heap)
 
     def _facts(self, segment: Segment) -> ObjectFacts:
+        """Of the last block, which is the first to leave: the same however segments are cut."""
         tokens = self.index.block_tokens
-        return ObjectFacts(
-            end_token=segment.end * tokens,
-            tokens=segment.count * tokens,
-            nbytes=segment.count * self.block_bytes,
-        )
+        return ObjectFacts(end_token=segment.end * tokens, tokens=tokens, nbytes=self.block_bytes)
 
     def _remove(self, segment: Segment) -> None:
         if self._on_evict is not None:
@@ -231,6 +245,7 @@ class SegmentPool:
 
     def _release(self, segment: Segment) -> None:
         del self._held[segment]
+        self.index.note(segment)
         segment.holders -= 1
         self.used_blocks -= segment.count
         parent = segment.parent

@@ -70,7 +70,7 @@ class TieredCache:
         rules.check()
         self.rules = rules
         self.block_tokens = block_tokens
-        self.index = PrefixIndex(block_tokens)
+        self.index = PrefixIndex(block_tokens, joins=True)
         self.rule = rules.hit_rule
         self.stores = [self._open(place, tier) for place, tier in enumerate(tiers)]
 
@@ -83,6 +83,7 @@ class TieredCache:
         for store in self.stores:
             store.pages.expire(now_s)
             store.windows.expire(now_s)
+        self.index.tidy()
 
     def hit(self, found: Match, prompt_tokens: int, tiers: int | None = None) -> PrefixHit:
         """The hit of a prompt, from the fastest `tiers` tiers (default: all)."""
@@ -109,16 +110,16 @@ class TieredCache:
         for load in hit.loads:
             store = next(s for s in self.stores if s.tier.name == load.tier)
             store.read_bytes += self.load_bytes(load.pool, load.tokens)
-        pages = [one for one in found.path if one.start * self.block_tokens < hit.loaded_tokens]
+        pages = self._head(found.path, hit)
         for upper, store in enumerate(self.stores):
             store.pages.touch(pages, now_s)
             if hit.restored_at and not self.rules.policy.everywhere:
-                segment = self.index.holder_of(found.path, hit.restored_at)
+                segment = self.index.holder_of(pages, hit.restored_at)
                 usage = store.windows.touch(segment, hit.restored_at, now_s)
                 if usage is not None:
                     self._write_window(upper, segment, hit.restored_at, usage.uses, now_s)
         if hit.restored_at and not self.rules.policy.everywhere:
-            self._promote(found, hit.restored_at, now_s)
+            self._promote(self.index.holder_of(pages, hit.restored_at), hit.restored_at, now_s)
 
     def store(
         self, runs: Runs, prompt_tokens: int, end_tokens: int, hit: PrefixHit, now_s: float
@@ -137,6 +138,8 @@ class TieredCache:
             segment.pins -= 1
         for segment in reversed(path):
             self.index.prune(segment)
+            self.index.note(segment)
+        self.index.tidy()
         for store in self.stores:
             store.peak_bytes = max(store.peak_bytes, store.used_bytes)
 
@@ -153,6 +156,7 @@ class TieredCache:
         for_windows = self._for_windows(store.tier, capacity_bytes)
         store.pages.resize((capacity_bytes - for_windows) // store.block_bytes)
         store.windows.resize(for_windows // store.checkpoint_bytes)
+        self.index.tidy()
 
     def _for_windows(self, tier: Tier, capacity_bytes: int) -> int:
         """Part of a tier that windows have for themselves."""
@@ -198,6 +202,15 @@ class TieredCache:
                 extents.pop()
             extents.append(Extent(end, tier))
         return extents
+
+    def _head(self, path: Sequence[Segment], hit: PrefixHit) -> list[Segment]:
+        """Segments of the blocks that a hit loads; what follows them in one is split off."""
+        loaded = sum(load.tokens for load in hit.loads if load.pool == "compressed")
+        blocks = -(-loaded // self.block_tokens)
+        head = [segment for segment in path if segment.start < blocks]
+        if head and head[-1].end > blocks:
+            head[-1] = self.index.split(head[-1], blocks - head[-1].start)
+        return head
 
     def _kept(self, path: list[Segment], prompt: int, end: int, hit: PrefixHit) -> list[int]:
         """Where windows are left: what was computed exactly, in whole trace blocks."""
@@ -259,9 +272,8 @@ class TieredCache:
             self._count_window(lower, segment, token, now_s)
             self._write_window(upper + 1, segment, token, uses, now_s)
 
-    def _promote(self, found: Match, token: int, now_s: float) -> None:
+    def _promote(self, segment: Segment, token: int, now_s: float) -> None:
         """A window that was loaded is in the fastest tier from now on."""
-        segment = self.index.holder_of(found.path, token)
         top = self.stores[0]
         if not top.windows.holds(segment, token):
             segment.pins += 1

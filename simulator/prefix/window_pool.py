@@ -50,7 +50,7 @@ class WindowPool:
         self._heap: list[tuple[float, int, int, Checkpoint]] = []
         self._turn = 0
         self._count = 0
-        index.listen(self)
+        index.serve(self)
 
     @property
     def used(self) -> int:
@@ -137,6 +137,21 @@ class WindowPool:
                 one.segment = segment
             if own:
                 self._at[segment] = own
+
+    def same(self, head: Segment, tail: Segment) -> bool:
+        """Checkpoints are told apart by their tokens, in whichever segment they lie."""
+        return True
+
+    def on_join(self, head: Segment, tail: Segment) -> None:
+        """Checkpoints go over to the segment that stays."""
+        found = self._at.pop(head, None)
+        if not found:
+            return
+        for one in found.values():
+            one.segment = tail
+        tail.holders += len(found)
+        found.update(self._at.get(tail, {}))
+        self._at[tail] = found
 
     def _evict(self) -> None:
         lowest = self._lowest()

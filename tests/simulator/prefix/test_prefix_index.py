@@ -149,3 +149,42 @@ def test_an_empty_prompt_matches_nothing():
     assert index.match([]).blocks == 0
     assert index.insert([]) == []
     assert index.match(np.empty((0, 2), dtype=np.int64).tolist()).path == ()
+
+
+@given(prompts(), st.data())
+def test_tidying_undoes_splits_and_keeps_branches(asked, data):
+    """Split anywhere; afterwards only branches and breaks between runs of ids are left."""
+    index = PrefixIndex(joins=True)
+    marks = {}
+    for ids in asked:
+        path = index.insert(runs_of(ids))
+        path[-1].holders += 1
+        for token in data.draw(st.lists(st.integers(1, len(ids)), max_size=3)):
+            index.add_mark(path, token)
+            marks[tuple(ids[:token])] = True
+        for segment in [s for s in index if s.count > 1]:
+            index.split(segment, data.draw(st.integers(1, segment.count - 1)))
+        index.tidy()
+        check(index)
+    for segment in index:
+        only = list(segment.children.values())
+        assert len(only) != 1 or only[0].first != segment.first + segment.count
+    for ids in asked:
+        found = index.match(runs_of(ids))
+        assert found.blocks == len(ids)
+        expected = [n for n in range(1, len(ids) + 1) if tuple(ids[:n]) in marks]
+        assert index.last_mark(found.path, len(ids)) == max(expected, default=0)
+
+
+def test_what_is_pinned_is_not_joined():
+    index = PrefixIndex(joins=True)
+    (tail,) = index.insert([(0, 8)])
+    head = index.split(tail, 3)
+    head.pins += 1
+    index.tidy()
+    assert index.segments == 2
+    head.pins -= 1
+    index.note(head)
+    index.tidy()
+    assert (index.segments, tail.first, tail.count, tail.start) == (1, 0, 8, 0)
+    assert head.parent is None

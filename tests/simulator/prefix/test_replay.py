@@ -1,6 +1,7 @@
 """The tiered replay: laws of any policy, against the reference counting, and by hand."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from simulator.basis.sourced import Sourced
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.hit import Extent, HitRule, LiveRows, Residency
 from simulator.prefix.known_prefix import known_prefixes, mark_layer
+from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.reference import policy_hits
 from simulator.prefix.replay import Replay, ReplayRules
 from simulator.prefix.restore_time import RestoreTimer
@@ -89,6 +91,58 @@ def test_laws(asked, name, write, capacities, choose, eviction):
     again, _ = replay(trace, name, capacities, write, choose, **options)
     assert again.ttft_ns.tolist() == totals.ttft_ns.tolist()
     assert (again.tiers, again.vetoed_tokens) == (totals.tiers, totals.vetoed_tokens)
+
+
+@settings(max_examples=60)
+@given(
+    prompts(max_requests=15), st.sampled_from(POLICIES),
+    st.sampled_from(["through", "selective", "on-eviction"]),
+    st.lists(st.integers(1_000, 12_000), min_size=1, max_size=3),
+    st.sampled_from(["lru", "fifo", "ttl:2500"]),
+)  # fmt: skip
+def test_how_segments_are_cut_changes_nothing(asked, name, write, capacities, eviction):
+    """Joining what evictions split is a matter of speed and memory alone."""
+    trace = far_apart(asked)
+    options = {"page_eviction": eviction, "window_eviction": eviction}
+    joined, cache = replay(trace, name, capacities, write, **options)
+    with patch(
+        "simulator.prefix.tiered_cache.PrefixIndex", lambda block, joins: PrefixIndex(block)
+    ):
+        apart, shreds = replay(trace, name, capacities, write, **options)
+    assert (joined.tiers, joined.vetoed_tokens) == (apart.tiers, apart.vetoed_tokens)
+    assert joined.ttft_ns.tolist() == apart.ttft_ns.tolist()
+    assert cache.index.segments <= shreds.index.segments
+    assert cache.index.blocks == shreds.index.blocks
+
+
+def test_a_cache_that_is_full_for_long_is_not_cut_to_shreds():
+    """Two prompts of 64 blocks take turns in room for 65, with blocks of a third in between."""
+    asked = []
+    for turn in range(40):
+        asked += [list(range(64)), list(range(100, 164)), [1000 + 10 * turn]]
+    block = 320 + 32 * 15
+    totals, cache = replay(far_apart(asked), "full", [65 * block, 200 * block])
+    assert totals.tiers[0].peak_bytes == 65 * block
+    # Two prompts, each of them in one piece or two a tier, and what is left of the third ones.
+    assert cache.index.segments <= 4 + 200 - 128
+
+
+def test_selective_writes_at_the_second_use_and_not_for_the_reply():
+    """A reply stores its prompt once more, which is no use of it."""
+    trace = trace_of([[1, 2], [1, 2, 3, 4]], block_tokens=32, lengths=[64, 128])
+    follows = replace(
+        trace,
+        arrival_ns=np.array([0, -1]),
+        delay_ns=np.array([0, 5_000]),
+        output_tokens=np.array([33, 1]),
+        parent=np.array([-1, 0]),
+    )
+    first, _ = replay(trace_of([[1, 2]], 32), "full", [LARGE, LARGE], "selective")
+    assert first.tiers[1].written_bytes == 0
+    totals, _ = replay(follows, "full", [LARGE, LARGE], "selective")
+    # The second prompt hits three blocks, of which it uses 96 tokens.
+    assert totals.loaded_tokens == 96
+    assert totals.tiers[1].written_bytes == 3 * (320 + 32 * 15)
 
 
 @given(prompts(max_requests=15), st.sampled_from(["full", "boundary", "periodic:64", "zero"]))
