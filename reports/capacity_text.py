@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from reports.text_table import TextColumn, left_out, text_table
 from simulator.basis.assumptions import assumptions_of
 from simulator.layout import exact_fit, rank_memory, window_fit
-from simulator.layout.cache_layout import Cited
 from simulator.layout.capacity import Capacity, _mixed_limits
+from simulator.layout.cited import Cited
 from simulator.layout.verdict import GIB, Verdict, mix_text, short_bytes
 
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ def capacity_assumptions(capacity: Capacity) -> tuple[str, ...]:
 
 def _guesses(capacity: Capacity) -> tuple[str, ...]:
     layout = capacity.question.layout
-    rules: dict[str, Cited] = {"layout": layout, "memory share": layout.memory}
+    rules: dict[str, Cited] = {
+        "layout": layout,
+        "memory share": layout.memory,
+        "sizing": layout.sizing,
+    }
     rules.update({str(name): rule for name, rule in layout.pools.items()})
     return tuple(f"{name}: {rule.origin}" for name, rule in rules.items() if rule.guess)
 

@@ -17,6 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel
+from simulator.layout.cited import Cited
 from simulator.layout.entry_bytes import check_row_format
 from simulator.layout.sizing_rules import SizingRule
 
@@ -33,26 +34,6 @@ POOLS: tuple[PoolName, ...] = (
 )
 RATIO_OF_POOL = {"c4": 4, "c4_index": 4, "c128": 128}
 Lives = Literal["context", "sliding", "window_page", "request"]
-
-
-class Cited(StrictModel):
-    """A rule with its origin: where it was read, or why it is guessed."""
-
-    source: str | None = None
-    guess: str | None = None
-
-    @model_validator(mode="after")
-    def _check_origin(self) -> Self:
-        if bool((self.source or "").strip()) == bool((self.guess or "").strip()):
-            raise KeyFaultError(
-                ("source",), "a rule needs either a 'source' or a 'guess' with the reason"
-            )
-        return self
-
-    @property
-    def origin(self) -> str:
-        """One line for reports."""
-        return self.source or f"guessed: {self.guess}"
 
 
 class PoolRule(Cited):

@@ -99,7 +99,9 @@ def grouped_layouts(
 
     `buckets` and `one_block` are layouts that share blocks, vLLM's 0.22 and 0.33.
     """
-    apart = engine.model_copy(update={"sizing": ExactSizing(kind="exact")})
+    apart = engine.model_copy(
+        update={"sizing": ExactSizing(kind="exact", guess="what-if of pools apart")}
+    )
     found = {"engine": engine, "separate": apart}
     for name, donor in zip(_SHARING, (buckets, one_block), strict=True):
         if isinstance(engine.sizing, BlockSizing):

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel
+from simulator.layout.cited import Cited
 from simulator.layout.entry_bytes import check_row_format
 
 Whole = Annotated[int, Field(gt=0, le=2**31)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class ExactSizing(StrictModel):
+class ExactSizing(Cited):
     """Every pool grows as its requests need: nothing is set aside in advance."""
 
     kind: Literal["exact"]
@@ -23,7 +24,7 @@ class ExactSizing(StrictModel):
         """Nothing to add up."""
 
 
-class WindowSizing(StrictModel):
+class WindowSizing(Cited):
     """Pools of fixed size, the window's against the full tokens or against the requests.
 
     `ratio`: window slots are `window_ratio` x full tokens. `cap`: a fixed number for
@@ -72,7 +73,7 @@ class BlockGroup(StrictModel):
     split: Annotated[int, Field(gt=0, le=1024)] = 1
 
 
-class BlockSizing(StrictModel):
+class BlockSizing(Cited):
     """One block size charged to every group.
 
     With `largest` it is the bytes of the largest group; with `buckets` every block has a page of

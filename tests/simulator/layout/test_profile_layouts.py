@@ -120,6 +120,16 @@ def test_rule_without_origin(tmp_path: Path) -> None:
         find_profile(own)
 
 
+def test_sizing_without_origin(tmp_path: Path) -> None:
+    own = edited(
+        tmp_path, "ideal", "    kind: exact\n    source:", "    kind: exact\n    guess: ' ' #"
+    )
+    with pytest.raises(
+        FileFormatError, match=r"own.yaml:\d+: 'layout.sizing': a rule needs either"
+    ):
+        find_profile(own)
+
+
 def test_layout_of_another_profile_by_name(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text('name: own\nversion: "1"\nkernels: vllm\nlayout: vllm-0.22\n')
