@@ -5,13 +5,16 @@ A trace file is resolved against the folder of the scenario's file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from simulator.basis.data_files import is_path
+from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+from workloads.traffic.synth_spec import SynthSpec, synth_spec
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]
 AtLeastZero = Annotated[int, Field(ge=0, le=2**40)]
@@ -63,14 +66,16 @@ class FixedShape(StrictModel):
 
 
 class Traffic(StrictModel):
-    """What is asked: a trace file or made-up requests.
+    """What is asked: a trace file, `made` requests of given lengths, or `synth`etic sessions.
 
-    `concurrency` closes the loop over a trace's sessions; `first` takes only its first requests;
-    `spread_seed` spreads rounded arrival times within their quantum.
+    `synth`: `kind` (agent, chat or single) and parameters as of v4sim trace synth, with `_` for
+    `-`; seeded by the scenario. `concurrency` closes the loop over a trace's sessions; `first`
+    takes only its first requests; `spread_seed` spreads rounded arrival times within their quantum.
     """
 
     trace: str | None = None
     made: FixedShape | None = None
+    synth: dict[str, int | float | str] | None = None
     rate_scale: Positive = 1.0
     concurrency: Whole | None = None
     longest_wait_s: Positive | None = None
@@ -79,9 +84,31 @@ class Traffic(StrictModel):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if (self.trace is None) == (self.made is None):
-            raise KeyFaultError(("trace",), "give either a trace or made, what requests look like")
+        given = [name for name in ("trace", "made", "synth") if getattr(self, name) is not None]
+        if len(given) != 1:
+            both = " and ".join(given) or "none"
+            raise KeyFaultError(
+                ("trace",),
+                f"give one of trace, made (what requests look like) and synth, not {both}",
+            )
+        if self.synth is not None:
+            _spec(self.synth, 0)
         return self
+
+    def synth_spec(self, seed: int) -> SynthSpec | None:
+        """What synthetic sessions are drawn from; None where there are none."""
+        return None if self.synth is None else _spec(self.synth, seed)
+
+
+def _spec(given: Mapping[str, int | float | str], seed: int) -> SynthSpec:
+    given = {"kind": "agent", **given}
+    kind = str(given.pop("kind"))
+    try:
+        return synth_spec(kind, **({"seed": seed} | given))
+    except TypeError as error:
+        raise KeyFaultError(("synth",), f"synth: {error}") from None
+    except InputError as error:
+        raise KeyFaultError(("synth",), f"synth: {error.message}") from None
 
 
 class Scheduler(StrictModel):

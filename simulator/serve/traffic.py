@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 
 from simulator.basis.errors import InputError
 from simulator.serve.scenario import FixedShape, Scenario, Traffic
 from workloads.traffic.readers import read_trace
+from workloads.traffic.synth_files import write_synth
+from workloads.traffic.synth_spec import SynthSpec
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Ints, Trace
 
 MADE_BLOCK_TOKENS = 64
@@ -17,7 +23,22 @@ def trace_of(scenario: Scenario) -> Trace:
     traffic = scenario.traffic
     if traffic.made is not None:
         return made_trace(traffic.made, scenario.seed)
-    return _read(traffic)
+    spec = traffic.synth_spec(scenario.seed)
+    if spec is not None:
+        return _cut(_drawn(spec), traffic)
+    return _cut(_read(traffic), traffic)
+
+
+def _drawn(spec: SynthSpec) -> Trace:
+    """Synthetic sessions, as they are read from the file that v4sim trace synth writes."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "synthetic.jsonl"
+        write_synth(path, spec, "weka-ranges")
+        return replace(read_trace(path, strict=True), name="synthetic")
+
+
+def _cut(trace: Trace, traffic: Traffic) -> Trace:
+    return trace if traffic.first is None else first_requests(trace, traffic.first)
 
 
 def _read(traffic: Traffic) -> Trace:
@@ -28,7 +49,7 @@ def _read(traffic: Traffic) -> Trace:
         trace = read_trace(traffic.trace, spread_seed=traffic.spread_seed)
     if not len(trace):
         raise InputError(f"{traffic.trace}: the trace has no request")
-    return trace if traffic.first is None else first_requests(trace, traffic.first)
+    return trace
 
 
 def first_requests(trace: Trace, count: int) -> Trace:

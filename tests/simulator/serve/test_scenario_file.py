@@ -62,7 +62,7 @@ def test_files_are_found_beside_the_scenario_or_from_here(tmp_path: Path, monkey
         ("traffic.made.rate=3", r"unknown key 'traffic.made.rate': did you mean 'rate_per_s'"),
         ("replicas=two", r"'replicas' is 'two', expected a whole number"),
         ("replicas=0", r"'replicas' is 0, expected more than 0"),
-        ("traffic.trace=x.jsonl", r"give either a trace or made"),
+        ("traffic.trace=x.jsonl", r"give one of trace, made"),
         ("traffic.made.concurrency=3", r"give either rate_per_s \(open loop\) or concurrency"),
         ("speculation={draft_tokens: 2, accepted: [1.5]}", r"accepted has 1 values"),
         ('model="[x', r"not valid YAML"),
