@@ -70,7 +70,8 @@ def turning_sentences(study: OffloadStudy) -> list[str]:
     if losing:
         lengths = ", ".join(f"{c.context_tokens:,}" for c in losing)
         binds = {c.plain_room.binds for c in losing}
-        found.append(f"It loses at contexts of {lengths} tokens, where {' and '.join(binds)} bind.")
+        limits = f"limit{'s' * (len(binds) > 1)} without it: {', '.join(sorted(binds))}"
+        found.append(f"It loses at {lengths} tokens a request ({limits}).")
     return found
 
 

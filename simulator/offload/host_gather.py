@@ -32,7 +32,8 @@ class HostGather:
         other than PCIe carry sectors without headers (guessed: no figure was found).
     Assumes: host memory keeps up with the links of all chips (12 channels of DDR5-6400 carry
         614 GB/s a socket, the links of eight chips 504 GB/s).
-    Assumes: at most 768 reads are in flight (guessed: ten-bit tags), each for one latency.
+    Assumes: at most 768 reads are in flight on PCIe (guessed: ten-bit tags), each for one latency;
+        on other links no such limit binds (guessed).
     """
 
     bytes_per_s: float
@@ -40,13 +41,16 @@ class HostGather:
     share: float
     packet_share: float
     row_bytes: int
+    reads_in_flight: int | None
 
     @property
     def useful_bytes_per_s(self) -> float:
         """Bytes of rows a second once the reads flow."""
-        packets = _packets(self.row_bytes)
-        in_flight = READS_IN_FLIGHT * self.row_bytes / packets / self.latency_s
-        return min(self.bytes_per_s * self.share, in_flight)
+        flowing = self.bytes_per_s * self.share
+        if self.reads_in_flight is None:
+            return flowing
+        rows_in_flight = self.reads_in_flight / _packets(self.row_bytes)
+        return min(flowing, rows_in_flight * self.row_bytes / self.latency_s)
 
     def seconds(self, rows: float) -> float:
         """Time to read so many rows: one latency and their bytes; none for no rows.
@@ -58,7 +62,8 @@ class HostGather:
 
 def host_gather(node: NodeSpec, row_bytes: int, share: float | None = None) -> HostGather:
     """Reads over the node's host link; `share` replaces the derived useful share."""
-    header = PCIE_HEADER_BYTES if node.host_link.kind.startswith("PCIe") else 0
+    is_pcie = node.host_link.kind.startswith("PCIe")
+    header = PCIE_HEADER_BYTES if is_pcie else 0
     sectors = round_up(row_bytes - SCALE_BYTES, SECTOR_BYTES) + SECTOR_BYTES
     packet_share = row_bytes / (sectors + _packets(row_bytes) * header)
     return HostGather(
@@ -67,6 +72,7 @@ def host_gather(node: NodeSpec, row_bytes: int, share: float | None = None) -> H
         share=KERNEL_OF_COPY_ENGINE * packet_share if share is None else share,
         packet_share=packet_share,
         row_bytes=row_bytes,
+        reads_in_flight=READS_IN_FLIGHT if is_pcie else None,
     )
 
 

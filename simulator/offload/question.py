@@ -100,6 +100,11 @@ def ask_offload(
             raise InputError(
                 f"{what} is {tokens:,} tokens, expected at least 1 ({1 - tokens} more)"
             )
+    if fidelity == "cycle":
+        raise InputError(
+            "fidelity cycle simulates every memory access, and about a hundred steps are timed "
+            "here; use --fidelity tile or roofline, and v4sim step for one step by cycle"
+        )
     capacity = ask_capacity(
         model=model,
         chip=chip,

@@ -45,9 +45,8 @@ def test_every_table_has_as_many_cells_as_rows() -> None:
 def test_room_shows_the_tokens_and_the_ceiling() -> None:
     title, columns = offload_tables(found())[0]
     assert "at most 4.9 times" in title
-    rows = dict(
-        zip(columns[0].cells, zip(columns[1].cells, columns[2].cells, strict=True), strict=True)
-    )
+    names, device, host, _ = (column.cells for column in columns)
+    rows = {name: (a, b) for name, a, b in zip(names, device, host, strict=True)}
     assert rows["device B a token of context"] == ("3,899.25", "828.00")
     room = found().asked.offload_room
     assert rows["tokens on all chips"][1] == f"{room.requests * 220_000:,}"
@@ -68,7 +67,7 @@ def test_figures_draw_each_buffer_each_length_and_each_run() -> None:
 
 def test_sentences_say_where_it_turns() -> None:
     text = " ".join(turning_sentences(found()))
-    assert "It loses at contexts of 8,192 tokens, where max running requests bind." in text
+    assert "It loses at 8,192 tokens a request (limit without it: max running requests)." in text
     assert f"breaks even from {found().asked.even_requests:,} requests" in text
     none = replace(found(), asked=replace(found().asked, even_misses=None))
     assert "slower even if no pick misses" in " ".join(turning_sentences(none))

@@ -23,7 +23,7 @@ def test_answer_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[st
         one["offloaded"]["tokens_per_s"] / one["plain"]["tokens_per_s"]
     )
     assert f"a gain, {one['gain']:.2f} times." in " ".join(text.split())
-    assert "It loses at contexts of 32,768 tokens" in " ".join(text.split())
+    assert "It loses at 32,768 tokens a request" in " ".join(text.split())
     assert [c["context_tokens"] for c in found["contexts"]] == [32768, 131072]
     assert found["contexts"][0]["gain"] < 1 < found["contexts"][1]["gain"]
     assert found["ceiling"] == pytest.approx(3850.25 / 784.25)
@@ -70,7 +70,7 @@ def test_recorded_picks_replace_the_stated_ones(
         (["--measure", "tinny"], "did you mean 'tiny'"),
         (["--chip", "h200"], "not one request of 220,000 tokens"),
         (["--json", "no/such/folder.json"], "there is no folder"),
-        (["--fidelity", "cycles"], "did you mean 'cycle'"),
+        (["--fidelity", "tiles"], "did you mean 'tile'"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hwmodels.node import load_node
@@ -21,10 +23,13 @@ def test_a_row_over_pcie() -> None:
 def test_links_without_packets_carry_sectors() -> None:
     gather = host_gather(load_node("gb200-nvl72"), 584)
     assert gather.packet_share == pytest.approx(584 / 608)
-    # 768 reads, six a row, each 0.8 us, carry less than the link could.
-    in_flight = 768 / 6 * 584 / 0.8e-6
-    assert in_flight < 450e9 * gather.share
-    assert gather.useful_bytes_per_s == pytest.approx(in_flight)
+    assert gather.useful_bytes_per_s == pytest.approx(450e9 * 68.5 / 83.4 * 584 / 608)
+
+
+def test_reads_in_flight_bound_a_link_of_long_latency() -> None:
+    gather = replace(host_gather(load_node("b200-x8"), 584), latency_s=4e-6)
+    # 768 reads of which a row takes six, each 4 us: 128 rows at a time.
+    assert gather.useful_bytes_per_s == pytest.approx(128 * 584 / 4e-6)
 
 
 def test_a_stated_share_replaces_the_derived_one() -> None:

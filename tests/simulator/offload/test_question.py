@@ -45,6 +45,7 @@ def test_defaults() -> None:
         ({"window_ratio": 2.0}, "window ratio is 2"),
         ({"offload_window_ratio": 0.1, "engine": "ideal"}, "does not size its window by a ratio"),
         ({"index_dtype": "fp3"}, "unknown"),
+        ({"fidelity": "cycle"}, "use --fidelity tile or roofline"),
     ],
 )
 def test_bad_input(changes: dict[str, Any], sentence: str) -> None:
