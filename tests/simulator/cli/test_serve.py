@@ -94,7 +94,7 @@ def test_the_same_scenario_gives_the_same_bytes(
         (["chta"], 2, "unknown scenario 'chta': did you mean 'chat'"),
         (["nix.yaml"], 2, "nix.yaml: no such scenario file"),
         (["chat", "--set", "trafic=1"], 2, "unknown key 'trafic'"),
-        (["chat", "--set", "traffic.trace=x"], 2, "give either a trace or made"),
+        (["chat", "--set", "traffic.trace=x"], 2, "give one of trace, made"),
         (["chat", "--set", "parallel.tp=1", "--set", "model=v4-pro"], 3, "does not fit: weights"),
         (["chat", "--set", "chip=h2000"], 2, "unknown chip 'h2000'"),
         (["chat", "--set", "prices=rentl"], 2, "unknown price of h200 'rentl'"),
