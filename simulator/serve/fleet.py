@@ -8,8 +8,9 @@ import simpy
 
 from simulator.serve.deployment import Deployment
 from simulator.serve.live_request import LiveRequest
+from simulator.serve.prefix_source import NoPrefixes, PrefixSource
 from simulator.serve.prefixes import prefix_maker
-from simulator.serve.replica import NoPrefixes, PrefixSource, Replica
+from simulator.serve.replica import Replica
 from simulator.serve.resources import Ledger
 from simulator.serve.router import ROUTES
 from simulator.serve.scenario import Scenario

@@ -13,7 +13,7 @@ from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import parse_window_policy
 from simulator.prefix.write_policy import find_write_policy
 from simulator.serve.deployment import Deployment
-from simulator.serve.replica import NoPrefixes, PrefixSource
+from simulator.serve.prefix_source import NoPrefixes, PrefixSource
 from simulator.serve.scenario import PrefixCache, Scenario
 from simulator.serve.tiered_prefixes import TraceRuns, device_tier, tiered_prefixes
 from workloads.traffic.trace import Trace

@@ -20,7 +20,7 @@ from simulator.prefix.restore_time import RestorePlan, RestoreTimer, fastest
 from simulator.prefix.tier import Tier
 from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.serve.live_request import LiveRequest
-from simulator.serve.replica import Served
+from simulator.serve.prefix_source import Served
 from workloads.traffic.trace import Trace
 
 DEVICE = "hbm"

@@ -10,7 +10,8 @@ import simpy
 
 from simulator.serve.arrivals import Arrivals
 from simulator.serve.live_request import LiveRequest
-from simulator.serve.replica import PrefixSource, Replica
+from simulator.serve.prefix_source import PrefixSource
+from simulator.serve.replica import Replica
 from simulator.serve.request_log import RequestLog
 from simulator.serve.resources import Ledger, Resource
 from simulator.serve.scheduler_rule import SchedulerRule
