@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reports.quantity import share_text
+from simulator.basis.errors import InputError
+from simulator.cli.claims_serving import say_serving
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
@@ -18,13 +21,37 @@ if TYPE_CHECKING:
 _INDENT = 35
 
 
-def claims(json: JsonFile = None) -> None:
+def claims(
+    serving: Annotated[
+        bool, typer.Option("--serving", help="Published serving results instead: each is served.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="With --serving: this run alone; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --serving: write every scenario here."),
+    ] = None,
+    json: JsonFile = None,
+) -> None:
     """Print every published figure beside ours, one line each, and the statements that are wrong.
 
-    Exit code 1 when a figure that we compute or execute is not met.
+    With --serving: throughput, latency and capacity of published runs, from scenarios that
+    v4sim serve takes (--out). Exit code 1 when a figure is not met or leaves its band.
 
-    Example: v4sim claims
+    Example: v4sim claims --serving --out out/published
     """
+    if serving:
+        if not say_serving(only or [], out, json):
+            raise typer.Exit(1)
+        return
+    if only or out is not None:
+        raise InputError("--only and --out go with --serving, which is not given; add it")
+    _say_claims(json)
+
+
+def _say_claims(json: Path | None) -> None:
     from simulator.claims.claim import corrected_statements
 
     rows: list[dict[str, Any]] = []
