@@ -60,7 +60,6 @@ def crossover(
         timer, rules = restore_setup(deployment)
         for policy in chosen:
             own = rules(policy)
-            own.check()
             found += [cross(timer, own, tier, lengths, new_tokens) for tier in lower]
     save_json(json, _as_json(found, model, node, engine, new_tokens))
     _print(found, f"{model} on {node}, {engine}", new_tokens)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from simulator.basis.whole import round_up
 from simulator.prefix.granularity import whole_granules
 from simulator.prefix.window_geometry import ReplayWork, WindowGeometry
 from simulator.prefix.window_policy import FINEST_GRANULE_TOKENS, WindowPolicy
@@ -135,13 +136,20 @@ class HitRule:
     """What a cache requires of a hit.
 
     `whole_prompt`: count a prompt that is all cached as all hit, as reference rates do; a served
-    one computes at least its last token.
+    one computes at least its last token. `clipped`: a checkpoint further away than n_win x L tokens
+    is left aside for a replay of so many, where the policy may.
+
+    Assumes: where prompts are served, periodic windows are clipped: tokens computed again are
+    min(distance to the checkpoint, n_win x L). Reference counting takes the whole distance.
+    Assumes: a window off the end of a page needs that page as well: entries of its tokens cannot be
+    made from half of them.
     """
 
     policy: WindowPolicy
     geometry: WindowGeometry
     granule_tokens: int = FINEST_GRANULE_TOKENS
     whole_prompt: bool = False
+    clipped: bool = False
 
     def find(self, prompt_tokens: int, residency: Residency) -> PrefixHit:
         """The hit of a prompt given what is resident."""
@@ -150,11 +158,11 @@ class HitRule:
         resident = min(max((e.end for e in residency.compressed), default=0), known)
         reach = whole_granules(resident, self.granule_tokens)
         window, found = _agreed(residency, reach)
-        replay = self.policy.replay(reach - found.at, self.geometry) if reach else None
+        replay = self._replay(reach - found.at) if reach else None
         replays = replay is not None and replay.tokens < reach - found.at
         recomputed = replay.tokens if replay is not None and replays else reach - found.at
         loaded = reach - recomputed
-        pages = reach if replays else loaded
+        pages = reach if replays else round_up(loaded, self.granule_tokens)
         loads = _page_loads(residency.compressed, pages)
         if not replays:
             loads += found.loads(self.geometry.n_win)
@@ -175,6 +183,10 @@ class HitRule:
             replay=replay if replays else None,
             restored_at=found.at if found.at and not replays else None,
         )
+
+    def _replay(self, distance: int) -> ReplayWork | None:
+        replay = self.policy.replay(distance, self.geometry)
+        return replay or (self.policy.clip(distance, self.geometry) if self.clipped else None)
 
 
 _POOLS: tuple[Pool, ...] = ("compressed", "window", "overlap")

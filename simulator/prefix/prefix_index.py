@@ -151,10 +151,13 @@ class PrefixIndex:
     def tidy(self) -> None:
         """Join noted segments with their only followers where nothing tells them apart.
 
+        Ends that no pool holds any more are dropped.
+
         Segments of a path that was found before may be gone afterwards.
         """
         while self._noted:
             segment = self._noted.pop()
+            self.prune(segment)
             if segment.parent is None:
                 continue
             while segment.parent is not None and self._joinable(segment.parent, segment):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from math import lcm
 
-from simulator.basis.errors import InputError
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.eviction import Usage, parse_eviction
 from simulator.prefix.granularity import known_tokens, whole_granules
@@ -48,26 +47,17 @@ class CacheRules:
     def hit_rule(self) -> HitRule:
         """How hits of served prompts are found."""
         return HitRule(
-            policy=self.policy, geometry=self.geometry, granule_tokens=self.granule_tokens
+            policy=self.policy,
+            geometry=self.geometry,
+            granule_tokens=self.granule_tokens,
+            clipped=True,
         )
-
-    def check(self) -> None:
-        """Periods must be whole granules: a window elsewhere has no whole page before it."""
-        granule = self.granule_tokens
-        for part in self.policy.parts:
-            if isinstance(part, Periodic) and part.period % granule:
-                near = max(1, round(part.period / granule)) * granule
-                raise InputError(
-                    f"window policy {self.policy.name!r}: a period of {part.period:,} tokens is no "
-                    f"multiple of the {granule:,} of a hit; nearest is {near:,}"
-                )
 
 
 class TieredCache:
     """Finds hits and stores prompts; time is the caller's (`now_s`), sizes and places are kept."""
 
     def __init__(self, tiers: Sequence[Tier], rules: CacheRules, block_tokens: int) -> None:
-        rules.check()
         self.rules = rules
         self.block_tokens = block_tokens
         self.index = PrefixIndex(block_tokens, joins=True)
@@ -257,7 +247,9 @@ class TieredCache:
         return chosen
 
     def _store_window(self, segment: Segment, token: int, now_s: float) -> None:
-        if self._count_window(self.stores[0], segment, token, now_s):
+        top = self.stores[0]
+        # What finds no room at all on the device is still written through it.
+        if self._count_window(top, segment, token, now_s) or top.windows.capacity == 0:
             self._write_window(0, segment, token, 0, now_s)
 
     def _write_window(

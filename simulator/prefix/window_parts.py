@@ -47,6 +47,10 @@ class WindowPart:
         """Work that makes up for a missing window `distance` tokens after one, if allowed."""
         return None
 
+    def clip(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
+        """Exact replay that is taken instead of a longer way from the last window, if allowed."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Full(WindowPart):
@@ -61,9 +65,13 @@ class Full(WindowPart):
 
 @dataclass(frozen=True, slots=True)
 class Periodic(WindowPart):
-    """A window every `period` tokens; the tokens behind the last one are computed again."""
+    """A window every `period` tokens; the tokens behind the last one are computed again.
+
+    `clips`: at most n_win x L of them, which are enough; engines go the whole way.
+    """
 
     period: int
+    clips: bool = True
 
     def boundary(self, run: int) -> int:
         """Last multiple of the period."""
@@ -74,6 +82,10 @@ class Periodic(WindowPart):
         return range(
             whole_granules(span.resumed, self.period) + self.period, span.end + 1, self.period
         )
+
+    def clip(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
+        """All layers over n_win x L tokens."""
+        return geometry.whole(distance) if self.clips else None
 
 
 @dataclass(frozen=True, slots=True)

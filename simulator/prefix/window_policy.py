@@ -68,6 +68,11 @@ class WindowPolicy:
         possible = [work for work in offers if work is not None]
         return min(possible, key=lambda work: (work.tokens, work.token_layers), default=None)
 
+    def clip(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
+        """Replay instead of a longer way from the last window, if any part allows it."""
+        offers = [part.clip(distance, geometry) for part in self.parts]
+        return next((work for work in offers if work is not None), None)
+
 
 Reader = Callable[[str | None], tuple[tuple[WindowPart, ...], int | None]]
 
@@ -106,7 +111,7 @@ def _vllm(value: str | None) -> tuple[tuple[WindowPart, ...], int]:
     """
     granule = ENGINE_GRANULE_TOKENS
     if value == "none":
-        return (Periodic(granule),), granule
+        return (Periodic(granule, clips=False),), granule
     if value == "0":
         return (Boundary(), Junction()), granule
     interval = tokens_value("vllm", value, granule)
@@ -115,7 +120,7 @@ def _vllm(value: str | None) -> tuple[tuple[WindowPart, ...], int]:
             f"window policy 'vllm:{value}': the retention interval is 'none', 0 or a multiple of "
             f"{granule}; nearest is {max(1, round(interval / granule)) * granule}"
         )
-    return (Periodic(interval),), granule
+    return (Periodic(interval, clips=False),), granule
 
 
 WINDOW_POLICIES: dict[str, Reader] = {

@@ -179,6 +179,7 @@ def test_tidying_undoes_splits_and_keeps_branches(asked, data):
 def test_what_is_pinned_is_not_joined():
     index = PrefixIndex(joins=True)
     (tail,) = index.insert([(0, 8)])
+    tail.holders += 1
     head = index.split(tail, 3)
     head.pins += 1
     index.tidy()

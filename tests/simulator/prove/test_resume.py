@@ -214,3 +214,7 @@ def test_a_hit_is_counted_as_it_is_executed(proven, policy, cut):
     assert hit.recomputed_tokens - hit.rounding_tokens == resumed.work.tokens
     assert hit.loaded_tokens + resumed.work.tokens == resumed.boundary
     assert hit.restored_at == resumed.checkpoint
+    if resumed.checkpoint:
+        # Entries of a page that a window ends in are not made from half of its tokens.
+        pages = sum(load.tokens for load in hit.loads if load.pool == "compressed")
+        assert pages == -(-resumed.checkpoint // 128) * 128
