@@ -8,6 +8,7 @@ from typing import Any
 
 from reports.text_table import TextColumn
 from simulator.prefix.comparison import PolicyRow
+from simulator.prefix.replay import TierTotals
 
 DASH = "–"
 
@@ -29,6 +30,7 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
     """Hits by tier, what vetoed the rest, first tokens and money."""
     tiers = [tier.name for tier in rows[0].totals.tiers]
     price = [row.usd_per_m_input for row in rows]
+    both = [row.total_usd_per_m_input for row in rows]
     return [
         _policy(rows),
         _column("hit %", [f"{100 * row.hit_fraction:.2f}" for row in rows]),
@@ -48,7 +50,8 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
         _column("p99 s", [f"{row.ttft_p99_s:.3f}" for row in rows]),
         _column("slower than\nno cache", [f"{row.slower_requests:,}" for row in rows], 4),
         _column("chip-s\nsaved", [f"{row.chip_s_saved:,.0f}" for row in rows], 1),
-        _column("$ per M\ninput", [DASH if p is None else f"{p:.4f}" for p in price], 1),
+        _column("$ per M in\nchips", [DASH if p is None else f"{p:.4f}" for p in price], 1),
+        _column("and\nstorage", [DASH if p is None else f"{p:.4f}" for p in both], 1),
     ]
 
 
@@ -69,9 +72,23 @@ def tier_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
         _column("of GB", [f"{tier.capacity_bytes / 1e9:,.0f}" for _, tier in pairs], 2),
         _column("written\nGB", [f"{tier.written_bytes / 1e9:,.1f}" for _, tier in pairs]),
         _column("TB a day", [f"{value:,.2f}" for value in day], 1),
+        _column(
+            "write GB/s\nmean", [f"{row.written_bytes_per_s[t.name] / 1e9:.3f}" for row, t in pairs]
+        ),
+        _column("time\nwriting %", [_share(row, t) for row, t in pairs], 1),
+        _column("behind\ns", [_behind(t) for _, t in pairs], 2),
         _column("read GB", [f"{tier.read_bytes / 1e9:,.1f}" for _, tier in pairs]),
         _column("years until\nworn out", wear, 1),
     ]
+
+
+def _share(row: PolicyRow, tier: TierTotals) -> str:
+    share = row.write_share[tier.name]
+    return f"{100 * share:,.2f}" if tier.write_busy_s else DASH
+
+
+def _behind(tier: TierTotals) -> str:
+    return f"{tier.write_behind_s:,.3f}" if tier.write_busy_s else DASH
 
 
 def comparison_json(rows: Sequence[PolicyRow]) -> list[dict[str, Any]]:

@@ -63,6 +63,16 @@ def compare(
     choose: Annotated[
         bool, typer.Option("--choose", help="Compute where loading would be slower.")
     ] = False,
+    share_link: Annotated[
+        bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
+    ] = False,
+    tp: Annotated[
+        int | None, typer.Option(help="Tensor-parallel degree [default: chips/dp].")
+    ] = None,
+    dp: Annotated[int, typer.Option(help="Data-parallel degree of attention.")] = 1,
+    spread_seed: Annotated[
+        int | None, typer.Option(help="Spread arrivals within the step they were rounded to.")
+    ] = None,
     format: Annotated[
         str | None, typer.Option(help="Trace format [default: what the file shows].")
     ] = None,
@@ -107,9 +117,18 @@ def compare(
             page_eviction=page_eviction,
             window_eviction=window_eviction,
             choose=choose,
+            share_link=share_link,
+            tp=tp,
+            dp=dp,
         )
     with error_console().status(f"reading {trace.name}"):
-        read = read_trace(trace, format=format, strict=strict, block_tokens=block_tokens)
+        read = read_trace(
+            trace,
+            format=format,
+            strict=strict,
+            block_tokens=block_tokens,
+            spread_seed=spread_seed,
+        )
     if deployment is None:
         count_reference(read, chosen, capacities, evictions, model, json)
     else:
@@ -143,6 +162,11 @@ def _on_tiers(
         notes = [*trace.notes, rounding_note(trace.block_tokens, deployment.sizes.page_tokens)]
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
+        notes.append(deployment.loads_note)
+        notes += _write_notes(rows)
+        unpriced = [tier.name for tier in deployment.tiers[1:] if tier.price is None]
+        if unpriced:
+            notes.append(f"storage costs leave out {', '.join(unpriced)}, without a price")
         notes.append(deployment.price_text or f"no price of {deployment.asked.chip.name} is known")
         data = _as_json(trace, deployment, rows, notes)
         written = []
@@ -155,26 +179,54 @@ def _on_tiers(
         console().print(f"wrote {path}", soft_wrap=True)
 
 
+def _write_notes(rows: list[PolicyRow]) -> list[str]:
+    """A sentence for every tier whose writes do not keep up."""
+    return [
+        f"{row.totals.policy}: writes to {tier.name} take {100 * row.write_share[tier.name]:,.1f} "
+        f"% of the run and fall up to {tier.write_behind_s:,.1f} s behind: they do not keep up"
+        for row in rows
+        for tier in row.totals.tiers
+        if row.write_share[tier.name] > 1
+    ]
+
+
 def _as_json(
     trace: Trace, deployment: CacheDeployment, rows: list[PolicyRow], notes: list[str]
 ) -> dict[str, Any]:
+    from dataclasses import asdict
+
     from reports.prefix_table import comparison_json
     from simulator.basis.assumptions import assumptions_of
     from simulator.prefix.cached_bytes import cached_bytes
     from simulator.prefix.comparison import compare_policies
+    from simulator.prefix.hit import HitRule
     from simulator.prefix.prefill_clock import PrefillClock
     from simulator.prefix.replay import Replay
     from simulator.prefix.restore_time import RestoreTimer
+    from simulator.prefix.tier import Tier
 
     question = deployment.asked.question
-    assumed = [Replay, RestoreTimer, compare_policies, PrefillClock, cached_bytes]
+    assumed = [
+        *(Replay, RestoreTimer, HitRule, compare_policies),
+        *(PrefillClock, cached_bytes, Tier.usd_per_hour),
+    ]
     return {
         "schema": SCHEMA,
         "trace": trace.name,
         "model": question.model,
         "chip": question.chip,
         "chips": question.count,
+        "tensor_parallel": question.layout.tensor,
+        "data_parallel": question.layout.data,
         "engine": question.engine,
+        "write": deployment.write.name,
+        "page_eviction": deployment.page_eviction,
+        "window_eviction": deployment.window_eviction,
+        "choose": deployment.choose,
+        "share_link": deployment.share_link,
+        "layer_by_layer": deployment.layer_by_layer,
+        "tiers": [tier.model_dump(mode="json") for tier in deployment.tiers],
+        "sizes": asdict(deployment.sizes),
         "policies": comparison_json(rows),
         "notes": notes,
         "assumptions": list(assumptions_of(assumed)),

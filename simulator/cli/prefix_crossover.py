@@ -11,6 +11,7 @@ from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
     from reports.text_table import TextColumn
+    from simulator.prefix.comparison import CacheDeployment
     from simulator.prefix.crossover import Crossover
 
 SCHEMA = "v4sim.prefix_crossover/1"
@@ -32,6 +33,10 @@ def crossover(
     engine: Annotated[
         str, typer.Option(help="Kernels and granules of the cache, as in v4sim step.")
     ] = "ideal",
+    tp: Annotated[
+        int | None, typer.Option(help="Tensor-parallel degree [default: chips/dp].")
+    ] = None,
+    dp: Annotated[int, typer.Option(help="Data-parallel degree of attention.")] = 1,
     json: JsonFile = None,
 ) -> None:
     """Compare loading a prefix from each tier with computing it, one request at a time.
@@ -45,7 +50,7 @@ def crossover(
 
     chosen = parse_window_policies(policies)
     lengths = parse_token_sizes(prefixes)
-    deployment = deployment_for(model=model, node=node, tiers=tiers, engine=engine)
+    deployment = deployment_for(model=model, node=node, tiers=tiers, engine=engine, tp=tp, dp=dp)
     longest = deployment.asked.config.max_position_embeddings
     if new_tokens < 1 or max(lengths) + new_tokens > longest:
         raise InputError(
@@ -60,13 +65,14 @@ def crossover(
         timer, rules = restore_setup(deployment)
         for policy in chosen:
             own = rules(policy)
+            own.check()
             found += [cross(timer, own, tier, lengths, new_tokens) for tier in lower]
-    save_json(json, _as_json(found, model, node, engine, new_tokens))
-    _print(found, f"{model} on {node}, {engine}", new_tokens)
+    save_json(json, _as_json(found, deployment, node, new_tokens))
+    _print(found, deployment, f"{model} on {node}, {engine}", new_tokens)
 
 
 def _as_json(
-    found: list[Crossover], model: str, node: str, engine: str, new_tokens: int
+    found: list[Crossover], deployment: CacheDeployment, node: str, new_tokens: int
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -75,25 +81,30 @@ def _as_json(
     from simulator.prefix.prefill_clock import PrefillClock
     from simulator.prefix.restore_time import RestoreTimer
 
+    question = deployment.asked.question
     return {
         "schema": SCHEMA,
-        "model": model,
+        "model": question.model,
         "node": node,
-        "engine": engine,
+        "engine": question.engine,
+        "tensor_parallel": question.layout.tensor,
+        "data_parallel": question.layout.data,
+        "layer_by_layer": deployment.layer_by_layer,
         "new_tokens": new_tokens,
         "crossovers": [asdict(one) for one in found],
         "assumptions": list(assumptions_of([cross, RestoreTimer, PrefillClock])),
     }
 
 
-def _print(found: list[Crossover], machine: str, new_tokens: int) -> None:
+def _print(
+    found: list[Crossover], deployment: CacheDeployment, machine: str, new_tokens: int
+) -> None:
     from reports.text_table import text_table, wrapped
 
     width = console().width
     answer = (
         f"{machine}: time to the first token of a stored prefix with {new_tokens:,} new tokens, "
-        "loaded from one tier against computed. Loads of later layers overlap with the computing "
-        "of earlier ones."
+        f"loaded from one tier against computed. {deployment.loads_note}."
     )
     console().print(wrapped(answer, width), style="bold")
     for one in found:

@@ -83,6 +83,12 @@ class ChipNeed(Cited):
     nearest: Annotated[str, Field(min_length=1)]
 
 
+class PrefixLoads(Cited):
+    """How stored prefixes come back: `by_layer` says that layers compute while later ones load."""
+
+    by_layer: bool
+
+
 class StoredFormats(StrictModel):
     """Row formats by the precision asked for; the first is the engine's default.
 
@@ -130,7 +136,8 @@ class CacheLayout(Cited):
 
     `page_tokens`: tokens of a logical page, which the scheduler and the page table count in;
     `hit_tokens`: a prefix hit is a multiple of it. `context_parallel`: ranks may share the entries
-    of a request, each holding a part of them. `chip`: what it runs on (absent: any).
+    of a request, each holding a part of them. `chip`: what it runs on (absent: any). `loads`:
+    how prefixes are loaded from lower tiers (absent: layer by layer).
     """
 
     page_tokens: Whole
@@ -139,6 +146,7 @@ class CacheLayout(Cited):
     memory: MemoryShare
     context_parallel: bool = False
     chip: ChipNeed | None = None
+    loads: PrefixLoads | None = None
     formats: StoredFormats
     pools: dict[PoolName, PoolRule]
     sizing: SizingRule

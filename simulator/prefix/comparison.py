@@ -12,6 +12,7 @@ from hwmodels.node import load_node
 from simulator.basis.whole import round_up
 from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
+from simulator.layout.cache_layout import CacheLayout
 from simulator.layout.geometry import bind_layout
 from simulator.lower.profile import find_profile, layout_of
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
@@ -43,17 +44,36 @@ class CacheDeployment:
     page_eviction: str = "lru"
     window_eviction: str = "lru"
     choose: bool = False
-    layer_by_layer: bool = True
+    share_link: bool = False
     usd_per_chip_hour: float | None = None
     price_text: str = ""
+
+    @property
+    def layout(self) -> CacheLayout:
+        """How the engine stores its cache."""
+        return layout_of(find_profile(self.asked.question.engine))
+
+    @property
+    def layer_by_layer(self) -> bool:
+        """Whether the engine computes layers while later ones load."""
+        return self.layout.loads is None or self.layout.loads.by_layer
+
+    @property
+    def loads_note(self) -> str:
+        """How it loads, with the origin of that."""
+        loads = self.layout.loads
+        how = "layer by layer, beside computing" if self.layer_by_layer else "before computing"
+        origin = "guessed: the engine's profile does not say" if loads is None else loads.origin
+        return f"{self.asked.question.engine} loads prefixes {how} ({origin})"
 
     @property
     def sizes(self) -> CachedBytes:
         """Bytes in the engine's granules."""
         question = self.asked.question
-        layout = layout_of(find_profile(question.engine))
         return cached_bytes(
-            bind_layout(layout, self.asked.config, kv=question.kv_dtype, index=question.index_dtype)
+            bind_layout(
+                self.layout, self.asked.config, kv=question.kv_dtype, index=question.index_dtype
+            )
         )
 
 
@@ -61,8 +81,10 @@ class CacheDeployment:
 class PolicyRow:
     """One policy's run in the figures of the table; shares are of all input tokens.
 
-    `chip_s_saved`: chip-seconds of prefill that the cache spared. `usd_per_m_input`: chips' time of
-    all prefills per million input tokens, tiers not counted.
+    `chip_s_saved`: chip-seconds of prefill that the cache spared. `write_share`: by tier, of the
+    run's time that its writes take; above 1 they do not keep up. In USD per million input tokens:
+    `usd_per_m_input` for the chips' time of all prefills, `storage_usd_per_m_input_by_tier` for
+    what tiers store (those with a price) over the run, `total_usd_per_m_input` for both.
     """
 
     totals: ReplayTotals
@@ -78,7 +100,10 @@ class PolicyRow:
     uncached_mean_s: float
     uncached_p99_s: float
     slower_requests: int
+    write_share: dict[str, float]
     usd_per_m_input: float | None
+    storage_usd_per_m_input_by_tier: dict[str, float]
+    total_usd_per_m_input: float | None
 
 
 def compare_policies(
@@ -90,7 +115,7 @@ def compare_policies(
     """Replay the trace once a policy; `advance` is called with requests served over all of them.
 
     Assumes: every chip of the deployment holds a share of each prompt's cache and loads it at the
-    bandwidth that a tier states for the node.
+    bandwidth that a tier states for the node; a prompt served alone takes the time of all chips.
     """
     timer, rules_of = restore_setup(deployment)
     rows = []
@@ -100,7 +125,11 @@ def compare_policies(
             trace,
             cache,
             replace(timer, rows_with_pages=policy.everywhere),
-            ReplayRules(choose=deployment.choose, token_ns=_rounded(timer.token_ns)),
+            ReplayRules(
+                choose=deployment.choose,
+                share_link=deployment.share_link,
+                token_ns=_rounded(timer.token_ns),
+            ),
         )
         before = number * len(trace)
         totals = replay.run(None if advance is None else _shifted(advance, before))
@@ -118,10 +147,21 @@ def deployment_for(
     page_eviction: str = "lru",
     window_eviction: str = "lru",
     choose: bool = False,
+    share_link: bool = False,
+    tp: int | None = None,
+    dp: int = 1,
 ) -> CacheDeployment:
     """A deployment on a whole node by names or paths; raises `InputError` for what is unknown."""
     spec = load_node(node)
-    asked = ask(model=model, chip=spec.chip, count=spec.chip_count, phase="prefill", engine=engine)
+    asked = ask(
+        model=model,
+        chip=spec.chip,
+        count=spec.chip_count,
+        tp=tp,
+        dp=dp,
+        phase="prefill",
+        engine=engine,
+    )
     priced = asked.chip.name in list_priced_chips()
     price = find_price(asked.chip.name) if priced else None
     return CacheDeployment(
@@ -131,6 +171,7 @@ def deployment_for(
         page_eviction=parse_eviction(page_eviction).name,
         window_eviction=parse_eviction(window_eviction).name,
         choose=choose,
+        share_link=share_link,
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
         price_text="" if price is None else price.describe(asked.chip.name),
     )
@@ -172,6 +213,8 @@ def policy_row(totals: ReplayTotals, deployment: CacheDeployment) -> PolicyRow:
     chips = deployment.asked.question.count
     price = deployment.usd_per_chip_hour
     computing_s = totals.computing_ns / 1e9
+    usd = None if price is None else computing_s * chips * price / 3600 / tokens * 1e6
+    storage = _storage_usd(totals, deployment, span_s / 3600 / tokens * 1e6)
     per_s = {tier.name: tier.written_bytes / span_s for tier in totals.tiers}
     return PolicyRow(
         totals=totals,
@@ -187,10 +230,23 @@ def policy_row(totals: ReplayTotals, deployment: CacheDeployment) -> PolicyRow:
         uncached_mean_s=float(totals.uncached_ns.mean()) / 1e9,
         uncached_p99_s=float(np.percentile(totals.uncached_ns, 99)) / 1e9,
         slower_requests=int((totals.ttft_ns > totals.uncached_ns).sum()),
-        usd_per_m_input=None
-        if price is None
-        else computing_s * chips * price / 3600 / tokens * 1e6,
+        write_share={tier.name: tier.write_busy_s / span_s for tier in totals.tiers},
+        usd_per_m_input=usd,
+        storage_usd_per_m_input_by_tier=storage,
+        total_usd_per_m_input=None if usd is None else usd + sum(storage.values()),
     )
+
+
+def _storage_usd(
+    totals: ReplayTotals, deployment: CacheDeployment, hours_per_m_input: float
+) -> dict[str, float]:
+    """Of the tiers with a price, for what they store at most."""
+    found = {}
+    for tier, run in zip(deployment.tiers, totals.tiers, strict=True):
+        per_hour = tier.usd_per_hour(run.peak_bytes, run.device_years)
+        if per_hour is not None:
+            found[tier.name] = per_hour * hours_per_m_input
+    return found
 
 
 def _rounded(token_ns: Callable[[int], int]) -> Callable[[int], int]:

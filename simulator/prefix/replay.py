@@ -20,7 +20,16 @@ from simulator.prefix.tiered_cache import TieredCache
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
 
 Ints = NDArray[np.int64]
-_SUMS = ("loaded", "recomputed", "computed", "rounding", "replays", "computing_ns")
+_SUMS = (
+    "loaded",
+    "recomputed",
+    "computed",
+    "rounding",
+    "replays",
+    "computing_ns",
+    "loading_ns",
+    "link_wait_ns",
+)
 OCCUPANCY_POINTS = 300
 _ARRIVE, _FIRST_TOKEN, _DONE = 2, 0, 1  # at one instant, what is done is stored before others ask
 
@@ -29,16 +38,22 @@ _ARRIVE, _FIRST_TOKEN, _DONE = 2, 0, 1  # at one instant, what is done is stored
 class ReplayRules:
     """`choose`: use a slower tier only where that is faster than computing.
 
+    `share_link`: loads of requests wait for each other on the one link to the lower tiers.
     `token_ns(context)`: time of one reply token, for requests that follow a reply.
     """
 
     choose: bool = False
+    share_link: bool = False
     token_ns: Callable[[int], int] = lambda context: 20_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierTotals:
-    """One tier over a run. `loaded_tokens`: compressed tokens of hits that came from it."""
+    """One tier over a run. `loaded_tokens`: compressed tokens of hits that came from it.
+
+    `write_busy_s`: time that writes take at the tier's bandwidth and latency; `write_behind_s`: the
+    longest that one was done after it was asked for; both 0 for the device itself.
+    """
 
     name: str
     capacity_bytes: int
@@ -48,6 +63,8 @@ class TierTotals:
     read_bytes: int
     loaded_tokens: int
     device_years: float | None
+    write_busy_s: float
+    write_behind_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +74,7 @@ class ReplayTotals:
     `vetoed_tokens` by pool. `declined`: requests that left a slower tier's hit unused.
     `occupancy`: seconds since the first arrival, and bytes stored by tier, now and then.
     `computing_ns`: of all prompts, beside loads. `span_s`: first arrival to last token.
+    `loading_ns`: of all loads; `link_wait_ns`: what loads waited for each other, if they share.
     """
 
     policy: str
@@ -74,6 +92,8 @@ class ReplayTotals:
     ttft_ns: Ints
     uncached_ns: Ints
     computing_ns: int
+    loading_ns: int
+    link_wait_ns: int
     span_s: float
     occupancy: tuple[tuple[float, tuple[int, ...]], ...]
 
@@ -81,7 +101,8 @@ class ReplayTotals:
 class Replay:
     """One run; `run` may be called once.
 
-    Assumes: requests do not wait for each other; writes take no time of a request.
+    Assumes: requests do not wait for each other, unless their loads share the link; writes take no
+    time of a request, and what is written can be read at once.
     Assumes: a reply is in the cache as it stands in the next prompt of its session, where that goes
     on from this prompt; other replies cannot be told from the trace and are not stored.
     """
@@ -101,6 +122,7 @@ class Replay:
         self._events: list[tuple[int, int, int]] = []
         self._declined = 0
         self._first_ns = 0
+        self._link_free_ns = 0
         self._stores = 0
         self._occupancy: list[tuple[float, tuple[int, ...]]] = []
         self._sums = dict.fromkeys(_SUMS, 0)
@@ -146,12 +168,23 @@ class Replay:
         self._count(plan.hit)
         self._sums["computing_ns"] += plan.compute_ns
         self._plans[request] = plan
-        self._ttft[request] = plan.ttft_ns
+        ttft = plan.ttft_ns + self._wait(plan, now_ns)
+        self._ttft[request] = ttft
         self._uncached[request] = self.timer.prefill_ns(prompt, 0)
-        first = now_ns + plan.ttft_ns
+        first = now_ns + ttft
         reply = max(0, int(self.trace.output_tokens[request]) - 1) * self.rules.token_ns(prompt)
         heapq.heappush(self._events, (first, _FIRST_TOKEN, request))
         heapq.heappush(self._events, (first + reply, _DONE, request))
+
+    def _wait(self, plan: RestorePlan, now_ns: int) -> int:
+        """Time until the link is free for the loads of a plan."""
+        self._sums["loading_ns"] += plan.loading_ns
+        if not self.rules.share_link or not plan.loading_ns:
+            return 0
+        begin = max(now_ns, self._link_free_ns)
+        self._link_free_ns = begin + plan.loading_ns
+        self._sums["link_wait_ns"] += begin - now_ns
+        return begin - now_ns
 
     def _finish(self, request: int, now_ns: int) -> None:
         children = self._children.get(request, ())
@@ -219,12 +252,16 @@ class Replay:
                     read_bytes=store.read_bytes,
                     loaded_tokens=self._by_tier[store.tier.name],
                     device_years=store.tier.device_years(store.written_bytes, max(span_s, 1e-9)),
+                    write_busy_s=store.writes.busy_s,
+                    write_behind_s=store.writes.behind_s,
                 )
                 for store in self.cache.stores
             ),
             ttft_ns=self._ttft,
             uncached_ns=self._uncached,
             computing_ns=sums["computing_ns"],
+            loading_ns=sums["loading_ns"],
+            link_wait_ns=sums["link_wait_ns"],
             span_s=span_s,
             occupancy=tuple(self._occupancy),
         )

@@ -14,6 +14,9 @@ from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 
 _TIERS = Path(__file__).parent / "tiers"
 SECONDS_A_DAY = 86_400
+HOURS_A_YEAR = 24 * 365.25
+# Time over which a tier's price is spread where no warranty says; usual for servers.
+TIER_YEARS = 5.0
 
 
 class Tier(StrictModel):
@@ -68,6 +71,20 @@ class Tier(StrictModel):
         rated = self.drive_writes_per_day.si * self.capacity_bytes * 365.25 * self.warranty_years.si
         a_day = written_bytes / seconds * SECONDS_A_DAY
         return float(rated / a_day / 365.25)
+
+    def usd_per_hour(self, stored_bytes: int, device_years: float | None) -> float | None:
+        """Price of what is stored, an hour, or None where the tier has none.
+
+        Assumes: a tier costs its price over its warranty (5 years where none is stated), for the
+        bytes that it stores at most; where writes wear it out sooner, all of it over that time.
+        """
+        if self.price is None:
+            return None
+        years = TIER_YEARS if self.warranty_years is None else self.warranty_years.si
+        a_year = self.price.si * stored_bytes / 1e9 / years
+        if device_years is not None:
+            a_year = max(a_year, self.price.si * self.capacity_bytes / 1e9 / device_years)
+        return float(a_year / HOURS_A_YEAR)
 
     def _moved_ns(self, bandwidth: BytesPerSecond | None, nbytes: int, objects: int) -> int:
         if bandwidth is None or self.latency is None or not nbytes:

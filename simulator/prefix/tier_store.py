@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simulator.basis.whole import ceil_div
+from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.granularity import whole_granules
 from simulator.prefix.hit import Extent
 from simulator.prefix.segment import Segment
 from simulator.prefix.segment_pool import SegmentPool
 from simulator.prefix.tier import Tier
 from simulator.prefix.window_pool import WindowPool
+from simulator.prefix.write_queue import WriteQueue
 
 
 @dataclass(slots=True)
@@ -22,9 +25,23 @@ class TierStore:
     windows: WindowPool
     block_bytes: int
     checkpoint_bytes: int
+    writes: WriteQueue
     written_bytes: int = 0
     read_bytes: int = 0
     peak_bytes: int = 0
+
+    def count_pages(self, blocks: int, sizes: CachedBytes, now_s: float) -> None:
+        """Blocks of the trace were written, in objects of the engine's pages."""
+        if blocks:
+            nbytes = blocks * self.block_bytes
+            self.written_bytes += nbytes
+            pages = ceil_div(blocks * self.pages.index.block_tokens, sizes.page_tokens)
+            self.writes.add(nbytes, pages * sizes.page_objects, now_s)
+
+    def count_window(self, sizes: CachedBytes, now_s: float) -> None:
+        """A checkpoint was written."""
+        self.written_bytes += self.checkpoint_bytes
+        self.writes.add(self.checkpoint_bytes, sizes.checkpoint_objects, now_s)
 
     @property
     def used_bytes(self) -> int:

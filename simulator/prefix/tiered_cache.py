@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import lcm
 
+from simulator.basis.errors import InputError
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.eviction import Usage, parse_eviction
 from simulator.prefix.granularity import known_tokens, whole_granules
@@ -22,9 +23,10 @@ from simulator.prefix.tier import Tier
 from simulator.prefix.tier_store import RowsWithPages, TierCheckpoints, TierStore
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import Periodic, StoredSpan
-from simulator.prefix.window_policy import WindowPolicy
+from simulator.prefix.window_policy import FINEST_GRANULE_TOKENS, WindowPolicy
 from simulator.prefix.window_pool import Checkpoint, WindowPool
 from simulator.prefix.write_policy import WritePolicy
+from simulator.prefix.write_queue import WriteQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +55,30 @@ class CacheRules:
             clipped=True,
         )
 
+    def check(self) -> None:
+        """Engines of larger pages than the finest keep windows at the ends of pages alone."""
+        granule = self.granule_tokens
+        if granule <= FINEST_GRANULE_TOKENS:
+            return
+        for part in self.policy.parts:
+            if isinstance(part, Periodic) and part.period % granule:
+                near = max(1, round(part.period / granule)) * granule
+                raise InputError(
+                    f"window policy {self.policy.name!r}: a period of {part.period:,} tokens is no "
+                    f"multiple of the {granule:,} of a hit; nearest is {near:,}"
+                )
+
 
 class TieredCache:
     """Finds hits and stores prompts; time is the caller's (`now_s`), sizes and places are kept."""
 
     def __init__(self, tiers: Sequence[Tier], rules: CacheRules, block_tokens: int) -> None:
+        rules.check()
         self.rules = rules
         self.block_tokens = block_tokens
         self.index = PrefixIndex(block_tokens, joins=True)
         self.rule = rules.hit_rule
+        self._now_s = 0.0
         self.stores = [self._open(place, tier) for place, tier in enumerate(tiers)]
 
     def look_up(self, runs: Runs) -> Match:
@@ -97,6 +114,7 @@ class TieredCache:
 
     def use(self, found: Match, hit: PrefixHit, now_s: float) -> None:
         """Account for what a hit loads and uses."""
+        self._now_s = now_s
         for load in hit.loads:
             store = next(s for s in self.stores if s.tier.name == load.tier)
             store.read_bytes += self.load_bytes(load.pool, load.tokens)
@@ -115,6 +133,7 @@ class TieredCache:
         self, runs: Runs, prompt_tokens: int, end_tokens: int, hit: PrefixHit, now_s: float
     ) -> None:
         """Keep a prompt (and its reply up to `end_tokens`, as far as `runs` tell it)."""
+        self._now_s = now_s
         path = self.index.insert(runs)
         if not path:
             return
@@ -176,7 +195,8 @@ class TieredCache:
             checkpoint_bytes=sizes.checkpoint_bytes,
             on_evict=partial(self._window_left, place),
         )
-        return TierStore(tier, pages, windows, block_bytes, sizes.checkpoint_bytes)
+        queue = WriteQueue(tier)
+        return TierStore(tier, pages, windows, block_bytes, sizes.checkpoint_bytes, queue)
 
     def _extents(
         self, found: Match, prompt_tokens: int, stores: Sequence[TierStore]
@@ -289,9 +309,10 @@ class TieredCache:
                 self._count_window(lower, found.segment, found.token, found.usage.used_s)
 
     def _count_pages(self, store: TierStore, blocks: int) -> None:
-        store.written_bytes += blocks * store.block_bytes
+        store.count_pages(blocks, self.rules.sizes, self._now_s)
 
-    def _count_window(self, store: TierStore, segment: Segment, token: int, now_s: float) -> bool:
-        new = store.windows.store(segment, token, now_s)
-        store.written_bytes += new * store.checkpoint_bytes
+    def _count_window(self, store: TierStore, segment: Segment, token: int, used_s: float) -> bool:
+        new = store.windows.store(segment, token, used_s)
+        if new:
+            store.count_window(self.rules.sizes, self._now_s)
         return new

@@ -35,11 +35,13 @@ def prefix_maker(
     rules = cache_rules(wanted, deployment)
     lower = load_tiers(wanted.tiers)[1:] if wanted.tiers else ()
     nbytes = deployment.cache_tokens * rules.sizes.page_bytes / rules.sizes.page_tokens
+    loads = deployment.geometry.layout.loads
     timer = RestoreTimer(
         tiers=[device_tier(nbytes), *lower],
         sizes=rules.sizes,
         layers=rules.geometry.layers,
         prefill_ns=deployment.prefill_ns,
+        layer_by_layer=loads is None or loads.by_layer,
         rows_with_pages=rules.policy.everywhere,
     )
     return lambda: tiered_prefixes(runs, rules, lower, timer, nbytes)

@@ -168,6 +168,8 @@ def test_on_tiers(capsys, trace, tmp_path):
         (["--write", "thru"], "did you mean 'through'"),
         (["--window-eviction", "lur"], "did you mean 'lru'"),
         (["--engine", "vllm-0.33", "--policies", "periodic:128"], "nearest is 256"),
+        (["--tp", "3"], "tp 3 x dp 1 is 3 chips"),
+        (["--spread-seed", "-1"], "spread_seed is -1"),
     ],
 )
 def test_bad_tiers_are_a_sentence(capsys, trace, options, says):
@@ -176,6 +178,40 @@ def test_bad_tiers_are_a_sentence(capsys, trace, options, says):
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+def test_engines_differ_in_how_they_load(capsys, trace, tmp_path):
+    """And data ranks may be named; storage is paid for beside the chips."""
+    path = tmp_path / "out.json"
+    arguments = ("--trace", trace, "--policies", "full", "--tp", "4", "--dp", "2", "--share-link")
+    code, out, _ = run(capsys, *arguments, "--engine", "vllm-0.33", "--json", path)
+    data = json.loads(path.read_text())
+    assert code == 0
+    assert "vllm-0.33 loads prefixes before computing (guessed" in out
+    assert (data["layer_by_layer"], data["tensor_parallel"], data["data_parallel"]) == (False, 4, 2)
+    row = data["policies"][0]
+    storage = row["storage_usd_per_m_input_by_tier"]
+    assert set(storage) == {"dram", "nvme"}
+    assert "storage costs leave out remote" in out
+    total = row["usd_per_m_input"] + sum(storage.values())
+    assert row["total_usd_per_m_input"] == pytest.approx(total)
+    run(capsys, *arguments, "--engine", "sglang-0.5", "--json", path)
+    assert json.loads(path.read_text())["layer_by_layer"] is True
+
+
+def test_a_drive_that_is_too_slow_to_write_is_said(capsys, trace, tmp_path):
+    tiers = tmp_path / "tiers.yaml"
+    size = "{value: 9, unit: GB, kind: guessed, note: t}"
+    rate = "{value: 1, unit: %s, kind: guessed, note: t}"
+    tiers.write_text(
+        f"tiers:\n  - {{name: hbm, capacity: {size}}}\n"
+        f"  - {{name: tape, capacity: {size}, read: {rate % 'GB/s'}, write: {rate % 'MB/s'}, "
+        f"latency: {rate % 'ms'}}}\n"
+    )
+    code, out, _ = run(capsys, "--trace", trace, "--policies", "full", "--tiers", tiers)
+    assert code == 0
+    assert "full: writes to tape take" in out
+    assert "they do not keep up" in out
 
 
 def test_the_page_holds_what_was_printed(capsys, trace, tmp_path):

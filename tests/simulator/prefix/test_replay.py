@@ -46,7 +46,16 @@ def prefill_ns(new, past):
     return 1_000 * new + new * (2 * past + new) // 100
 
 
-def replay(trace, name, capacities, write="through", choose=False, geometry=GEOMETRY, **options):
+def replay(
+    trace,
+    name,
+    capacities,
+    write="through",
+    choose=False,
+    share_link=False,
+    geometry=GEOMETRY,
+    **options,
+):
     tiers = tiers_of(*capacities)
     policy = parse_window_policy(name)
     rules = CacheRules(
@@ -56,8 +65,8 @@ def replay(trace, name, capacities, write="through", choose=False, geometry=GEOM
     timer = RestoreTimer(
         tiers=tiers, sizes=SIZES, layers=5, prefill_ns=prefill_ns, rows_with_pages=policy.everywhere
     )
-    run = Replay(trace, cache, timer, ReplayRules(choose=choose, token_ns=lambda context: 1_000))
-    return run.run(), cache
+    how = ReplayRules(choose=choose, share_link=share_link, token_ns=lambda context: 1_000)
+    return Replay(trace, cache, timer, how).run(), cache
 
 
 def far_apart(asked, block=32):
@@ -226,6 +235,27 @@ def test_a_slow_tier_loses_and_is_declined():
     # 2 pages of 3 objects, a window: one round of latency; the first layer computes after it.
     loaded_ns = 100_000 + (2 * 320 + 200 + 40) / 14
     assert always.ttft_ns[2] == round(loaded_ns + prefill_ns(32, 64) / 5)
+
+
+def test_loads_wait_for_each_other_where_they_share_the_link():
+    """Two equal prompts at once from the slower tier: the second waits for the first one's load."""
+    asked = [[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]
+    trace = trace_of(asked, block_tokens=32, arrival_s=[0.0, 50.0, 50.0])
+    apart, _ = replay(trace, "full", [300, LARGE])
+    shared, _ = replay(trace, "full", [300, LARGE], share_link=True)
+    load_ns = apart.loading_ns // 2
+    assert load_ns > 0
+    assert (apart.link_wait_ns, shared.link_wait_ns) == (0, load_ns)
+    assert (shared.ttft_ns - apart.ttft_ns).tolist() == [0, 0, load_ns]
+
+
+def test_writes_take_the_bandwidth_of_their_tier():
+    """Three blocks of 800 bytes at 63 GB/s in 9 page objects, 8 at once: two latencies of 10 us."""
+    totals, _ = replay(far_apart([[1, 2, 3]]), "full", [LARGE, LARGE])
+    assert totals.tiers[1].written_bytes == 3 * 800
+    assert totals.tiers[1].write_busy_s == pytest.approx(20e-6 + 2_400 / 63e9, abs=1e-9)
+    assert totals.tiers[1].write_behind_s == totals.tiers[1].write_busy_s
+    assert totals.tiers[0].write_busy_s == 0
 
 
 def hit_of(prefix):

@@ -64,3 +64,13 @@ def test_a_wrong_file_is_a_sentence(tmp_path, text, says):
         load_tiers(path)
     assert says in caught.value.message
     assert str(path) in caught.value.message
+
+
+def test_price_of_what_is_stored():
+    """DRAM at 10 USD/GB over 5 years; a drive of 7,680 GB at 0.365 over 5 years or its wear."""
+    _, dram, nvme, remote = load_tiers("node")
+    hours = 5 * 365.25 * 24
+    assert dram.usd_per_hour(10**12, None) == pytest.approx(10 * 1_000 / hours)
+    assert nvme.usd_per_hour(10**12, None) == pytest.approx(0.365 * 1_000 / hours)
+    assert nvme.usd_per_hour(10**12, 0.5) == pytest.approx(0.365 * 7_680 / (0.5 * 365.25 * 24))
+    assert remote.usd_per_hour(10**12, None) is None
