@@ -50,6 +50,11 @@ class Resource:
         """Units of a further token, pages full."""
         return sum(units / tokens for tokens, units in self.pages)
 
+    @property
+    def most_fixed(self) -> float:
+        """Units of a request beside those of its full pages: one more page of every pool."""
+        return self.fixed + sum(units for _, units in self.pages)
+
 
 def resources_of(
     geometry: CacheGeometry, budget_bytes: int, load: Load, max_requests: int
@@ -121,6 +126,11 @@ class Ledger:
     def __init__(self, resources: Sequence[Resource]) -> None:
         self.resources = tuple(resources)
         self.held = [0.0] * len(self.resources)
+        # (units of a token, most other units of a request, capacity) of each; a hair of slack
+        # covers the rounding of sums.
+        self._bounds = [
+            (r.units_per_token, r.most_fixed, r.capacity * (1 - 1e-9)) for r in self.resources
+        ]
 
     def fits(self, context_tokens: int, decoding: Floats) -> str | None:
         """None where one more request of a context fits beside all others, else what is short."""
@@ -137,6 +147,8 @@ class Ledger:
 
     def steps_that_fit(self, decoding: Floats, tokens_per_step: float, most: int) -> int:
         """Decode steps, up to `most`, after which all decoding requests still fit."""
+        if self._surely_fit_after(decoding, tokens_per_step * most):
+            return most
         if self._fit_after(decoding, tokens_per_step * most):
             return most
         low, high = 0, most
@@ -147,6 +159,15 @@ class Ledger:
             else:
                 high = middle - 1
         return low
+
+    def _surely_fit_after(self, decoding: Floats, tokens: float) -> bool:
+        """Whether requests fit even with a page more of each pool than their contexts fill."""
+        count = len(decoding)
+        context = float(decoding.sum()) + count * tokens
+        return all(
+            held + context * of_token + count * most_fixed <= capacity
+            for held, (of_token, most_fixed, capacity) in zip(self.held, self._bounds, strict=True)
+        )
 
     def _fit_after(self, decoding: Floats, tokens: float) -> bool:
         return all(

@@ -84,6 +84,8 @@ class StepClock:
         self._added = lru_cache(maxsize=None)(self._added_corner)
         self._exact = lru_cache(maxsize=None)(self._exact_corner)
         self._prefill = lru_cache(maxsize=None)(self._prefill_corner)
+        self._step_of_requests = lru_cache(maxsize=None)(self._beside_requests)
+        self._step_of_tokens = lru_cache(maxsize=None)(self._beside_tokens)
 
     def decode_ns(self, groups: Sequence[DecodeGroup]) -> float:
         """A step in which every request adds a token (or verifies its drafts)."""
@@ -114,11 +116,12 @@ class StepClock:
                 total += group.requests / requests * added
         return total
 
-    def _step_of_requests(self, requests: int) -> float:
+    def _beside_requests(self, requests: int) -> float:
+        """What a step of so many requests takes beyond the line between its corners."""
         requests = round_up(requests, _step(_REQUEST_STEPS, requests))
         return self._exact(requests) - self._decode_at(requests, self._contexts[_MIDDLE])
 
-    def _step_of_tokens(self, tokens: int) -> float:
+    def _beside_tokens(self, tokens: int) -> float:
         """The same for tokens of a prefill step, in whole tiles."""
         tokens = round_up(tokens, _step(_TILES, tokens))
         return self._prefill(1, tokens, 0) - self._prefill_at(1, tokens, 0)

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from tests.bench import commands, dram, evaluator, prefix
+from tests.bench import commands, dram, evaluator, prefix, serve
 from tests.bench.line import Line
 
 PARTS: dict[str, Callable[[], list[Line]]] = {
@@ -18,6 +18,7 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "evaluator": evaluator.lines,
     "commands": commands.command_lines,
     "prefix": prefix.lines,
+    "serve": serve.lines,
 }
 
 
