@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.cost.batch_floor import Floats, NumberTable
 from simulator.cost.batch_grid import WayGrid
-from simulator.cost.math_rate import math_rate
+from simulator.cost.math_rate import product_rate
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
 from simulator.cost.tile_buffers import PARTIAL_BYTES, core_value_bytes, cube_cores
@@ -137,7 +137,7 @@ class _Slot:
         nbytes = [value_bytes(p.math) if p else (0.0, 0.0) for p in products]
         self._activation, self._weight = np.array(nbytes, dtype=np.float64).T
         self._cube = cube_cores(target.chip)
-        rates = [math_rate(target.chip, p.math) if p else None for p in products]
+        rates = [product_rate(target.chip, p) if p else None for p in products]
         self._on_cube = np.array([r is not None and r.unit == "matrix" for r in rates])
         self._value = np.array([core_value_bytes(r) if r else 2.0 for r in rates])
         self._converts = np.array([r is not None and r.convert for r in rates])

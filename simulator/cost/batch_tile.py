@@ -14,7 +14,7 @@ from simulator.cost.batch_memory import MemoryBatch
 from simulator.cost.batch_plans import PlanBatch, Products, Ways
 from simulator.cost.collective import link_seconds
 from simulator.cost.layer_time import Cost
-from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, MathRate, math_rate
+from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, MathRate, product_rate
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
 from simulator.cost.tile import pipelined_ps
@@ -140,7 +140,7 @@ class TileBatch:
 
 
 def _rate(product: Product | None, target: Target) -> MathRate:
-    return math_rate(target.chip, product.math) if product else _NO_PRODUCT
+    return product_rate(target.chip, product) if product else _NO_PRODUCT
 
 
 def _cost(launch_ps: int, busy: list[int], latency: int, chunks: int, far: bool) -> Cost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
-from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
+from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
 from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.traffic import traffic
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
@@ -48,7 +48,7 @@ def unit_seconds(demand: Demand, target: Target) -> dict[str, float]:
         "link": link_seconds(demand, target.node, bound=True),
     }
     for product in demand.products:
-        rate = math_rate(chip, product.math)
+        rate = product_rate(chip, product)
         seconds[rate.unit] += 2 * product.macs / rate.flops_per_s
         if rate.convert:
             converted = CONVERT_OPS_PER_WEIGHT * product.weight_elements

@@ -118,7 +118,7 @@ def cost_step(
         assumptions=_assumptions(question, chip, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
         notes=_notes(question, chip, node, kernels)
-        + engine_notes(_by_programs(question), target.profile),
+        + engine_notes(_by_programs(question), target.profile, chip),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
         counts=count_graph(graph, stats),

@@ -14,7 +14,7 @@ import numpy as np
 from hwmodels.chip import ChipSpec
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
-from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, math_rate
+from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
 from simulator.cost.memory_rate import MemoryRate, MemoryRule, table_rate
 from simulator.cost.price import Price, Target, longest_resource
 from simulator.cost.roofline import roofline_price
@@ -152,7 +152,7 @@ def _unit_seconds(
         "link": link_seconds(demand, target.node),
     }
     for i, product in enumerate(demand.products):
-        rate = math_rate(chip, product.math)
+        rate = product_rate(chip, product)
         slower = matrix_clock if rate.unit == "matrix" else 1.0
         macs = np.maximum(plan.padded_macs[i], product.macs)
         seconds[rate.unit] += idle * 2 * macs / (rate.flops_per_s * slower)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
 from simulator.basis.units import format_bytes
-from simulator.cost.math_rate import MathRate, math_rate
+from simulator.cost.math_rate import MathRate, product_rate
 from simulator.lower.kernel import Demand, Shape
 
 Values = float | NDArray[np.float64]
@@ -147,7 +147,7 @@ def core_value_bytes(rate: MathRate) -> float:
 def tile_holder(demand: Demand, chip: ChipSpec, depth: int) -> TileHolder:
     """Which tiles the chip's cores hold of a kernel's matrix products."""
     cube = cube_cores(chip)
-    rates = [math_rate(chip, p.math) for p in demand.products if p.shape is Shape.MATRIX]
+    rates = [product_rate(chip, p) for p in demand.products if p.shape is Shape.MATRIX]
     return TileHolder(chip.name, cube, tuple(dict.fromkeys(rates)), depth)
 
 
@@ -182,7 +182,7 @@ class TileHolder:
 def running_cores(demand: Demand, chip: ChipSpec) -> tuple[int, int]:
     """(cores that a kernel's blocks run on, bytes that software manages beside each)."""
     own = chip.cores.unified_buffer
-    on_cube = any(math_rate(chip, p.math).unit == "matrix" for p in demand.products)
+    on_cube = any(product_rate(chip, p).unit == "matrix" for p in demand.products)
     if on_cube or own is None or cube_cores(chip) is None:
         return chip.core_count, chip.smem_bytes_per_core
     return chip.vector_core_count, own.whole

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwmodels.chip import ChipSpec
-from simulator.cost.math_rate import MathRate, math_rate
+from simulator.cost.math_rate import MathRate, product_rate
 from simulator.cost.tile_buffers import (
     PARTIAL_BYTES,
     CubeCores,
@@ -93,7 +93,7 @@ def tile_plans(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePl
     vector_work = demand.vector_ops + demand.special_ops > 0
     plans = []
     for product in demand.products:
-        rate = math_rate(chip, product.math)
+        rate = product_rate(chip, product)
         if product.shape is Shape.MATRIX:
             plan = _matrix(product, rows, columns, split, profile, cube, rate, vector_work)
         else:

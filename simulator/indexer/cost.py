@@ -21,7 +21,7 @@ from simulator.cost.records import records_of
 from simulator.cost.result import MemoryUse, StepQuestion
 from simulator.cost.step import rank_graph
 from simulator.cost.timeline import timeline
-from simulator.indexer.index_kernel import as_run, index_math, is_scan, scans
+from simulator.indexer.index_kernel import index_math, is_scan, scans
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
 from simulator.lower.profile import find_profile
@@ -195,17 +195,10 @@ class _Lowered:
 
 
 def _run(step: AskedStep, known: _Lowered) -> _Run:
-    """The step's kernels, the scans as the chip runs them; every distinct demand priced once."""
-    precision, (graph, lowered) = _precision(step), known.of(step)
+    """The step's kernels; every distinct demand priced once."""
+    graph, kernels = known.of(step)
     target = Target(step.chip, step.node, find_profile(step.question.engine))
     paths = scans(graph)
-    key, math = precision.index_format(step.config), index_math(step.chip, precision.index)
-    kernels = [
-        replace(kernel, demand=as_run(kernel.demand, key, math))
-        if is_scan(kernel, paths)
-        else kernel
-        for kernel in lowered
-    ]
     priced: dict[Demand, Price] = {}
     for kernel in kernels:
         if kernel.demand not in priced:

@@ -1,14 +1,12 @@
-"""The index scan of a costed step: the kernel that scores keys, as the chip really would run it."""
+"""The index scan of a costed step: the kernel that scores keys, and the format that it runs in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hwmodels.chip import ChipSpec
-from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT
-from simulator.lower.kernel import Demand, Kernel
-from workloads.entry_format import EntryFormat
+from simulator.lower.kernel import Kernel
 from workloads.graph import Graph
 from workloads.ops import IndexScore
 
@@ -43,23 +41,6 @@ def index_math(chip: ChipSpec, precision: str) -> IndexMath:
     """The first format of `RUNS_IN` that the chip has matrix units for; each chip has one."""
     held = (f for f in RUNS_IN[precision] if chip.matrix_flops_per_s(f) is not None)
     return IndexMath(stored=precision, runs_in=next(held))
-
-
-def as_run(demand: Demand, key: EntryFormat, math: IndexMath) -> Demand:
-    """Demand of the scan with the vector operations that unpacking takes.
-
-    Assumes: a chip without matrix units for the format of the index keys unpacks every fetched
-        key inside the scan, with 2 vector operations a value (place the bits, multiply by the
-        scale), and multiplies in the next format that it has units for: FP4 keys as FP8 (H200) or
-        BF16 (no FP8 units), FP8 keys as BF16.
-    Assumes: such a kernel can be written; DeepGEMM's FP4 scan runs on SM100 only, and engines keep
-        FP8 keys on chips without FP4 units.
-    """
-    if not math.unpacks:
-        return demand
-    fetched = demand.cache_touch_bytes / key.nbytes
-    unpacking = round(CONVERT_OPS_PER_WEIGHT * fetched * key.dim)
-    return replace(demand, vector_ops=demand.vector_ops + unpacking)
 
 
 def scans(graph: Graph) -> frozenset[str]:

@@ -20,7 +20,6 @@ from simulator.indexer.cost import CostPoint, capacity_tokens, costs
 from simulator.indexer.distributions import DISTRIBUTIONS
 from simulator.indexer.effects import Effect, published_effects
 from simulator.indexer.index_case import IndexCase, load_case
-from simulator.indexer.index_kernel import as_run
 from simulator.indexer.scores import scores
 from workloads import index_entry
 from workloads.deepseek_v4.config import ModelConfig, find_model
@@ -132,7 +131,6 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
             scores,
             index_entry,
             layer_output,
-            as_run,
             capacity_tokens,
             price_by_tiles,
             tile_plans,

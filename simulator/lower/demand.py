@@ -43,7 +43,7 @@ class DemandBuilder:
             products=tuple(
                 replace(product, math=kernel.math or product.math)
                 for node, work in members
-                for product in products_of(node, work, self.graph.step)
+                for product in products_of(node, work, self.graph.step, self._fetched(work))
             ),
             vector_ops=sum(work.vector_ops for _, work in members),
             special_ops=sum(work.special_ops for _, work in members),
@@ -85,6 +85,10 @@ class DemandBuilder:
 
     def _entry_bytes(self, node: Node, region: int) -> int:
         return self.graph.regions[node.regions[region]].format.nbytes
+
+    def _fetched(self, work: Work) -> float:
+        """Entries that blocks of queries fetch, each as often as it is fetched."""
+        return sum(self._touches(read) for read in work.reads)
 
     def _touches(self, read: Read) -> float:
         if read.pattern == "gather":

@@ -27,7 +27,8 @@ class Product:
     MATRIX: rows are activations, columns and depth those of the weight; `count` groups or experts.
     ATTENTION: `count` queries; rows are heads, columns the average visible keys of a query, depth
     the multiply-adds a (head, key) pair. `macs` is exact, the dimensions may be averages.
-    `weight_elements` are those read and, on a chip without units for the format, converted.
+    `weight_elements` are the values of weights, or of fetched index keys, that a chip without
+    units for their format converts.
     `partial_columns` are the values a row that parts of a split product leave to be added up.
     """
 

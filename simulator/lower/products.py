@@ -24,8 +24,13 @@ from workloads.tensor_type import TensorType
 from workloads.work import Work
 
 
-def products_of(node: Node, work: Work, step: StepShape) -> tuple[Product, ...]:
-    """Matrix products of a node: none, or one whose multiply-adds are those of the work."""
+def products_of(
+    node: Node, work: Work, step: StepShape, fetched: float = 0.0
+) -> tuple[Product, ...]:
+    """Matrix products of a node: none, or one whose multiply-adds are those of the work.
+
+    `fetched` are the cache entries that blocks of queries fetch, each as often as it is fetched.
+    """
     if not work.macs:
         return ()
     rule = _RULES.get(type(node.op))
@@ -35,7 +40,7 @@ def products_of(node: Node, work: Work, step: StepShape) -> tuple[Product, ...]:
         )
     (math, macs), *more = work.macs.items()
     assert not more, f"{node.path}: products of several math classes"
-    shape, count, rows, columns, depth, elements, partial = rule(node, work, step)
+    shape, count, rows, columns, depth, elements, partial = rule(node, work, step, fetched)
     if not macs:
         return ()
     return (
@@ -56,21 +61,21 @@ def products_of(node: Node, work: Work, step: StepShape) -> tuple[Product, ...]:
 _Dimensions = tuple[Shape, float, float, float, float, float, float]
 
 
-def _linear(node: Node, work: Work, step: StepShape) -> _Dimensions:
+def _linear(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
     _, n, k = node.types.params[0].matrix
     return (Shape.MATRIX, 1, node.types.inputs[0].size // k, n, k, n * k, n)
 
 
-def _grouped(node: Node, work: Work, step: StepShape) -> _Dimensions:
+def _grouped(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
     groups, n, k = node.types.params[0].matrix
     return (Shape.MATRIX, groups, node.types.inputs[0].axes[0][1], n, k, groups * n * k, n)
 
 
-def _expert_up(node: Node, work: Work, step: StepShape) -> _Dimensions:
+def _expert_up(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
     return _experts(node, work, node.types.outputs[0].axes[0][1])
 
 
-def _expert_down(node: Node, work: Work, step: StepShape) -> _Dimensions:
+def _expert_down(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
     return _experts(node, work, node.types.inputs[0].axes[0][1])
 
 
@@ -84,19 +89,19 @@ def _experts(node: Node, work: Work, slots: int) -> _Dimensions:
     return (Shape.MATRIX, count, slots / count, n, k, touched * n * k, n)
 
 
-def _attention(node: Node, work: Work, step: StepShape) -> _Dimensions:
+def _attention(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
     queries, heads, dim = node.types.inputs[0].shape
     assert isinstance(node.op, SparseAttention)
     return (Shape.ATTENTION, queries, heads, node.op.pairs(step) / queries, 2 * dim, 0, dim)
 
 
-def _index_score(node: Node, work: Work, step: StepShape) -> _Dimensions:
+def _index_score(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
     queries, heads, dim = node.types.inputs[0].shape
     pairs = node.types.outputs[0].size
-    return (Shape.ATTENTION, queries, heads, pairs / queries, dim, 0, 0)
+    return (Shape.ATTENTION, queries, heads, pairs / queries, dim, fetched * dim, 0)
 
 
-_RULES: dict[type[Op], Callable[[Node, Work, StepShape], _Dimensions]] = {
+_RULES: dict[type[Op], Callable[[Node, Work, StepShape, float], _Dimensions]] = {
     Linear: _linear,
     GroupedLinear: _grouped,
     ExpertUp: _expert_up,

@@ -9,7 +9,7 @@ import pytest
 from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.node import load_node
 from simulator.cost.collective import link_seconds
-from simulator.cost.math_rate import math_rate
+from simulator.cost.math_rate import math_rate, product_rate
 from simulator.cost.price import Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import pipelined_ps, tile_price
@@ -149,9 +149,22 @@ def test_math_classes() -> None:
     no_fp4 = changed(CHIP, matrix={"fp4": None})
     assert math_rate(no_fp4, "fp8xfp4").convert
     assert math_rate(no_fp4, "fp4_index").flops_per_s == 2e14
-    assert "no fp4 units" in math_rate(no_fp4, "fp8xfp4").note
+    assert math_rate(no_fp4, "fp8xfp4").note == (
+        f"{CHIP.name} has no fp4 units: expert weights are converted in the kernel"
+    )
+    assert math_rate(no_fp4, "fp4_index").note == (
+        f"{CHIP.name} has no fp4 units: fp4_index products run at the fp8 rate, "
+        "index keys are converted in the kernel"
+    )
+    assert [math_rate(no_fp4, math).convert for math in ("bf16", "fp8", "fp4_index")] == [
+        False, False, True,
+    ]  # fmt: skip
     old = changed(CHIP, matrix={"fp4": None, "fp8": None, "bf16": None, "tf32": None})
     assert math_rate(old, "fp8").flops_per_s == 1e14
+    assert math_rate(old, "fp8").convert
+    (weights,) = gemm(1, 1, 1, math="fp8").products
+    assert not product_rate(old, weights).convert
+    assert product_rate(old, replace(weights, shape=Shape.ATTENTION)).convert
     assert "fp16 rate" in math_rate(old, "bf16").note
     assert math_rate(old, "fp32").unit == "vector"
 

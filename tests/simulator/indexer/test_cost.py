@@ -1,5 +1,7 @@
 """Bytes by hand, times against the step of `v4sim step`, and chips without fitting units."""
 
+from dataclasses import replace
+
 import pytest
 
 from hwmodels.chip import find_chip, list_chips
@@ -7,14 +9,14 @@ from simulator.basis.errors import InputError
 from simulator.cost.engine_price import engine_price
 from simulator.cost.math_rate import math_rate
 from simulator.cost.price import Target
+from simulator.cost.question import ask
+from simulator.cost.roofline import roofline_price
 from simulator.cost.step import cost_step, rank_graph
 from simulator.indexer.cost import asked, costs, scan_price
-from simulator.indexer.index_kernel import as_run, index_math
-from simulator.lower.kernel import Demand
+from simulator.indexer.index_kernel import index_math
 from simulator.lower.lowering import lower
 from simulator.lower.profile import find_profile
 from workloads.deepseek_v4.precision import Precision
-from workloads.index_entry import Fp4IndexEntry
 from workloads.run_stats import RunStats
 
 CLASSES = {"fp4": "fp4_index", "fp8": "fp8", "bf16": "bf16"}
@@ -69,13 +71,17 @@ def test_rate_is_bytes_over_time_and_below_the_peak(h200):
 
 
 @pytest.mark.parametrize("precision", CLASSES)
-def test_step_is_that_of_v4sim_step_where_nothing_is_unpacked(b200, precision):
-    step = asked("v4-flash", "b200", 131072, 64, 8, precision)
+@pytest.mark.parametrize("chip", ["b200", "h200", "ascend-910c"])
+def test_step_is_that_of_v4sim_step(request, chip, precision):
+    point = points(chip)[precision] if "910" in chip else request.getfixturevalue(chip)[precision]
+    step = asked("v4-flash", chip, 131072, 64, 8, precision)
     result = cost_step(step.question, step.config, step.chip, step.node)
     scan = next(kernel for kernel in result.kernels if kernel.name == "index_score")
-    assert b200[precision].step_ps == result.total_ps
-    assert b200[precision].scan_bytes == scan.cache_read_bytes
-    assert b200[precision].math == f"{precision.upper()} units"
+    assert point.step_ps == result.total_ps
+    assert point.scan_bytes == scan.cache_read_bytes
+    assert point.scan_ps == scan.duration_ps or scan.stretches
+    runs_in = index_math(step.chip, precision).runs_in.upper()
+    assert point.math == f"{'' if runs_in == precision.upper() else 'unpacked, '}{runs_in} units"
 
 
 def test_smaller_keys_take_less_time_and_share(b200):
@@ -85,29 +91,52 @@ def test_smaller_keys_take_less_time_and_share(b200):
         assert b200[smaller].scan_share < b200[larger].scan_share
 
 
-def test_a_chip_without_units_unpacks():
-    entry = Fp4IndexEntry(128)
-    demand = Demand(family="index_score", vector_ops=10, cache_touch_bytes=68 * 1000)
-    native = index_math(find_chip("b200"), "fp4")
-    assert as_run(demand, entry, native) == demand
-    hopper = index_math(find_chip("h200"), "fp4")
-    assert (hopper.runs_in, hopper.text) == ("fp8", "unpacked, FP8 units")
-    # 1000 keys of 128 values, 2 operations each
-    assert as_run(demand, entry, hopper).vector_ops == 10 + 1000 * 128 * 2
-    assert index_math(find_chip("ascend-910c"), "fp4").runs_in == "bf16"
-    assert index_math(find_chip("ascend-910c"), "fp8").runs_in == "bf16"
+def scan_of(chip, precision, engine="ideal"):
+    """One layer's scan, and what prices it."""
+    step = asked("v4-flash", chip, 131072, 64, 8, precision)
+    asked_for = Precision(expert=step.question.expert_dtype, index=precision)
+    target = Target(step.chip, step.node, find_profile(engine))
+    kernels = lower(rank_graph(step.question, step.config, asked_for), target.profile, RunStats())
+    return next(k.demand for k in kernels if k.name == "index_score"), target
+
+
+@pytest.mark.parametrize("precision", ["fp4", "fp8"])
+def test_a_chip_without_units_unpacks(precision):
+    # 8 requests with 131,072 / 4 keys of 128 values, each fetched by one block of queries.
+    scan, target = scan_of("h200", precision)
+    (product,) = scan.products
+    assert product.weight_elements == 8 * 32768 * 128 == 33_554_432
+    plain = replace(scan, products=(replace(product, weight_elements=0.0),))
+    for chip, unpacks in (("b200", ()), ("h200", ("fp4",)), ("ascend-910c", ("fp4", "fp8"))):
+        own = replace(target, chip=find_chip(chip))
+        more = (
+            roofline_price(scan, own).busy_ps["vector"]
+            - roofline_price(plain, own).busy_ps["vector"]
+        )
+        operations = 2 * 33_554_432 if precision in unpacks else 0
+        assert more == pytest.approx(operations / own.chip.vector_flops_per_s * 1e12, abs=1)
+        assert index_math(own.chip, precision).unpacks is (precision in unpacks)
+        assert math_rate(own.chip, CLASSES[precision]).convert is (precision in unpacks)
 
 
 def test_unpacking_costs_time_where_vector_units_are_slow():
-    step = asked("v4-flash", "ascend-910c", 131072, 64, 8, "fp4")
-    precision = Precision(expert=step.question.expert_dtype, index="fp4")
-    target = Target(step.chip, step.node, find_profile("ideal"))
-    kernels = lower(rank_graph(step.question, step.config, precision), target.profile, RunStats())
-    scan = next(kernel.demand for kernel in kernels if kernel.name == "index_score")
-    before, after = engine_price(scan, target), scan_price(step)
-    assert after.busy_ps["vector"] > 2 * before.busy_ps["vector"]
+    scan, target = scan_of("ascend-910c", "fp4")
+    plain = replace(scan, products=(replace(scan.products[0], weight_elements=0.0),))
+    before, after = engine_price(plain, target), engine_price(scan, target)
+    assert after.busy_ps["vector"] > 1.5 * before.busy_ps["vector"]
     assert after.alone_ps > before.alone_ps
     assert after.traffic == before.traffic
+    assert after == scan_price(asked("v4-flash", "ascend-910c", 131072, 64, 8, "fp4"))
+
+
+def test_measured_kernels_say_that_they_do_not_unpack():
+    for chip, said in (("h200", True), ("b200", False)):
+        step = ask(
+            model="v4-flash", chip=chip, count=8, engine="sglang-0.5", index_dtype="fp4", batch=8
+        )
+        notes = cost_step(step.question, step.config, step.chip, step.node).notes
+        assert any("index keys in fp4 are priced with the kernels for fp8" in n for n in notes)
+        assert any(f"{chip} would have to unpack index keys in fp4" in n for n in notes) is said
 
 
 @pytest.mark.parametrize("chip", list_chips())
