@@ -145,7 +145,8 @@ def _clock(
             f"steps with cache rows in {question.kv} are not timed, only their capacity is known; "
             f"nearest: {', '.join(KV_DTYPES)}"
         )
-    new = 1 + (scenario.speculation.draft_tokens if scenario.speculation else 0)
+    drafts = scenario.speculation
+    new = 1 + (drafts.draft_tokens if drafts else 0)
     key = (
         scenario.model,
         scenario.chip,
@@ -156,6 +157,7 @@ def _clock(
         question.expert,
         question.kv,
         new,
+        drafts.passes if drafts else None,
     )
     return _clock_of(*key)
 
@@ -171,6 +173,7 @@ def _clock_of(
     expert: str,
     kv: str,
     new: int,
+    passes: int | None,
 ) -> tuple[StepClock, AskedStep]:
     """Clock and a step of a deployment; those that differ in the rest share what it has costed."""
     asked = ask(
@@ -193,7 +196,7 @@ def _clock_of(
     if new > 1:
         draft_ps = StepTimer(*facts, drafting=True).total_ps
         window = asked.config.sliding_window
-        total_ps = DraftedStep(total_ps, draft_ps, new - 1, window).total_ps
+        total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes).total_ps
     knee = 4 * asked.config.index_topk
     return StepClock(total_ps, knee, new_per_request=new, data_ranks=parallel.data), asked
 

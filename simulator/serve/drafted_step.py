@@ -12,21 +12,27 @@ Duration = Callable[[StepShape], int]
 class DraftedStep:
     """Adds to the time of a backbone's step that of the drafts for the next one, in ps.
 
-    `pass_ps` times a pass of the MTP layer, which sees only a window of `window_tokens`.
+    `pass_ps` times a pass of the MTP layer, which sees only a window of `window_tokens`; `passes`
+    of them make the `draft_tokens` of a step.
 
-    Assumes: drafts are made one after another, each by a pass of the MTP layer and the head after
-        the backbone's step: the first over all tokens of the step (those of prompts too), further
-        ones over one token of each decoding request. Drafters of whole blocks (DSpark) are costed
-        in the same way.
+    Assumes: drafts are made by passes of the MTP layer and the head after the backbone's step: the
+        first over all tokens of the step (those of prompts too), further ones over one token of
+        each decoding request. A drafter of whole blocks (DSpark) costs one pass of that layer.
     """
 
     def __init__(
-        self, verify_ps: Duration, pass_ps: Duration, draft_tokens: int, window_tokens: int
+        self,
+        verify_ps: Duration,
+        pass_ps: Duration,
+        draft_tokens: int,
+        window_tokens: int,
+        passes: int | None = None,
     ) -> None:
         self._verify_ps = verify_ps
         self._pass_ps = pass_ps
         self._drafts = draft_tokens
         self._window = window_tokens
+        self._passes = passes or draft_tokens
 
     def total_ps(self, step: StepShape) -> int:
         """A step of decoding requests (1 + drafts tokens each), of prompts, or of both."""
@@ -35,6 +41,6 @@ class DraftedStep:
         total = self._verify_ps(step) + self._pass_ps(StepShape(near))
         # As where kernels are chosen: few tokens after at least as many are drafts to be verified.
         decoding = sum(1 for new, past in step.requests if new == new_of_decode and past >= new)
-        if decoding and self._drafts > 1:
-            total += (self._drafts - 1) * self._pass_ps(StepShape.uniform(decoding, 1, window))
+        if decoding and self._passes > 1:
+            total += (self._passes - 1) * self._pass_ps(StepShape.uniform(decoding, 1, window))
         return total

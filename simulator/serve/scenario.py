@@ -123,10 +123,12 @@ class Scheduler(StrictModel):
 
 class Speculation(StrictModel):
     """`draft_tokens` a step; `accepted`: tokens that a step yields on average, for each number of
-    drafts from 1 up (so that `accepted[draft_tokens - 1]` applies)."""
+    drafts from 1 up (so that `accepted[draft_tokens - 1]` applies). `passes` of the MTP layer make
+    them: as many as drafts, unless a block is drafted at once (DSpark: 1)."""
 
     draft_tokens: Whole
     accepted: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    passes: Whole | None = None
 
     @model_validator(mode="after")
     def _check_accepted(self) -> Self:

@@ -49,6 +49,13 @@ def test_one_draft_needs_one_pass():
     assert asked == [StepShape.uniform(5, 2, 50)]
 
 
+def test_a_block_is_drafted_in_one_pass():
+    passes = Passes()
+    clock = DraftedStep(lambda step: 1000, passes, 5, WINDOW, passes=1)
+    assert clock.total_ps(StepShape.uniform(2, 6, 4000)) == 1000 + 120
+    assert passes.asked == [StepShape.uniform(2, 6, WINDOW)]
+
+
 def test_prompts_pass_once_and_only_decoding_requests_again():
     total, asked = drafted(StepShape(((512, 0), (4, 8000), (4, 9000))), 3)
     assert total == 1520 + 5200 + 2 * 20
@@ -96,4 +103,8 @@ def test_a_scenario_with_speculation_pays_for_its_drafts():
     drafts = draft.total_ps(StepShape.uniform(64, 4, 8188))
     drafts += 2 * draft.total_ps(StepShape.uniform(64, 1, 8188))
     found = clock.decode_ns([DecodeGroup(requests=64, context_sum=64 * 8192.0)])
+    assert found == pytest.approx((verified + drafts) / 1000, rel=0.01)
+    block = deploy(open_scenario("fixed-8k1k", [*changes, "speculation.passes=1"])).clock
+    drafts = draft.total_ps(StepShape.uniform(64, 4, 8188))
+    found = block.decode_ns([DecodeGroup(requests=64, context_sum=64 * 8192.0)])
     assert found == pytest.approx((verified + drafts) / 1000, rel=0.01)
