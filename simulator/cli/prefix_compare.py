@@ -26,7 +26,16 @@ SWEEP_POLICIES = (
 SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 3))
 
 
+# Options that mean nothing with --reference, and those that mean nothing without it.
+_OF_TIERS = (
+    *("node", "tiers", "engine", "write", "page_eviction", "window_eviction", "choose"),
+    *("share_link", "tp", "dp", "over_limit", "out"),
+)
+_OF_REFERENCE = ("capacity_tokens", "eviction")
+
+
 def compare(
+    context: typer.Context,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="Request trace, plain or gzip.")],
     policies: Annotated[
         str,
@@ -73,6 +82,9 @@ def compare(
     spread_seed: Annotated[
         int | None, typer.Option(help="Spread arrivals within the step they were rounded to.")
     ] = None,
+    over_limit: Annotated[
+        str, typer.Option(help="refuse or drop prompts that the model does not take.")
+    ] = "refuse",
     format: Annotated[
         str | None, typer.Option(help="Trace format [default: what the file shows].")
     ] = None,
@@ -94,15 +106,14 @@ def compare(
     Example: v4sim prefix compare --trace conversation.jsonl --node h200-x8
     --policies full,boundary,zero
     """
+    from dataclasses import replace
+
     from simulator.prefix.comparison import deployment_for
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
     from workloads.traffic.readers import read_trace
 
-    if not reference and capacity_tokens is not None:
-        raise InputError("--capacity-tokens belongs to --reference; sizes of tiers are in --tiers")
-    if reference and out is not None:
-        raise InputError("--out writes the page of a comparison on tiers: leave out --reference")
+    unused = _check_options(context, reference)
     chosen = parse_window_policies(policies)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
@@ -128,11 +139,47 @@ def compare(
             strict=strict,
             block_tokens=block_tokens,
             spread_seed=spread_seed,
+            over_limit=over_limit,
+            max_input_tokens=None
+            if deployment is None
+            else deployment.asked.config.max_position_embeddings,
         )
+    if not len(read):
+        raise InputError(f"trace {read.name} has no request left to count: {'; '.join(read.notes)}")
     if deployment is None:
+        read = replace(read, notes=(*read.notes, *unused))
         count_reference(read, chosen, capacities, evictions, model, json)
     else:
         _on_tiers(read, chosen, deployment, out, json)
+
+
+def _check_options(context: typer.Context, reference: bool) -> list[str]:
+    """Refuse what would be passed over in silence, or say so in a note."""
+    given = [
+        name
+        for name in (*_OF_TIERS, *_OF_REFERENCE)
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if not reference:
+        for name in _OF_REFERENCE:
+            if name in given:
+                raise InputError(
+                    f"{_option(name)} belongs to --reference; sizes of tiers are in --tiers, their "
+                    "evictions are --page-eviction and --window-eviction"
+                )
+        return []
+    if "out" in given:
+        raise InputError("--out writes the page of a comparison on tiers: leave out --reference")
+    if "eviction" in given and "capacity_tokens" not in given:
+        raise InputError(
+            "--eviction says what leaves a pool of bounded size: give --capacity-tokens as well"
+        )
+    unused = [_option(name) for name in _OF_TIERS if name in given]
+    return [f"not used with --reference: {', '.join(unused)}"] if unused else []
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _on_tiers(
@@ -143,7 +190,7 @@ def _on_tiers(
     json: Path | None,
 ) -> None:
     """Replay, write, print."""
-    from simulator.prefix.comparison import compare_policies
+    from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
 
     if out is not None:
@@ -162,6 +209,7 @@ def _on_tiers(
         notes = [*trace.notes, rounding_note(trace.block_tokens, deployment.sizes.page_tokens)]
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
+        notes += too_small(deployment, policies, trace.block_tokens)
         notes.append(deployment.loads_note)
         notes += _write_notes(rows)
         unpriced = [tier.name for tier in deployment.tiers[1:] if tier.price is None]

@@ -49,7 +49,7 @@ def crossover(
     from simulator.prefix.window_policy import parse_window_policies
 
     chosen = parse_window_policies(policies)
-    lengths = parse_token_sizes(prefixes)
+    lengths = parse_token_sizes(prefixes, "prefix length")
     deployment = deployment_for(model=model, node=node, tiers=tiers, engine=engine, tp=tp, dp=dp)
     longest = deployment.asked.config.max_position_embeddings
     if new_tokens < 1 or max(lengths) + new_tokens > longest:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hwmodels.chip_price import find_price, list_priced_chips
 from hwmodels.node import load_node
+from simulator.basis.errors import InputError
 from simulator.basis.whole import round_up
 from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
@@ -153,6 +154,11 @@ def deployment_for(
 ) -> CacheDeployment:
     """A deployment on a whole node by names or paths; raises `InputError` for what is unknown."""
     spec = load_node(node)
+    if tp is not None and tp * dp != spec.chip_count:
+        raise InputError(
+            f"tp {tp} x dp {dp} is {tp * dp} chips, but node {node} has {spec.chip_count}; "
+            "tp x dp is the chips of the node"
+        )
     asked = ask(
         model=model,
         chip=spec.chip,
@@ -175,6 +181,28 @@ def deployment_for(
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
         price_text="" if price is None else price.describe(asked.chip.name),
     )
+
+
+def too_small(
+    deployment: CacheDeployment, policies: Sequence[WindowPolicy], block_tokens: int
+) -> list[str]:
+    """A sentence for every tier that has no room for one block of a trace, or for one window."""
+    _, rules_of = restore_setup(deployment)
+    found = []
+    for policy in policies:
+        for store in TieredCache(deployment.tiers, rules_of(policy), block_tokens).stores:
+            lacks = []
+            if store.pages.capacity_blocks == 0:
+                lacks.append(f"a block of {block_tokens:,} tokens ({store.block_bytes:,} B)")
+            windows = store.tier.capacity_bytes * store.tier.window_share
+            if policy.stores_windows and windows < store.checkpoint_bytes:
+                lacks.append(f"a window ({store.checkpoint_bytes:,} B)")
+            if lacks:
+                found.append(
+                    f"{policy.name}: tier {store.tier.name} of {store.tier.capacity_bytes:,} B has "
+                    f"no room for {' or '.join(lacks)}"
+                )
+    return found
 
 
 def restore_setup(

@@ -98,10 +98,12 @@ class TierFile(StrictModel):
     """Tiers from the fastest to the slowest; `note` says what node they belong to."""
 
     note: str | None = None
-    tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
+    tiers: tuple[Tier, ...]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if not self.tiers:
+            raise KeyFaultError(("tiers",), "no tier is named, expected the device's memory first")
         names = [tier.name for tier in self.tiers]
         for place, tier in enumerate(self.tiers):
             if tier.name in names[:place]:

@@ -169,9 +169,7 @@ class TieredCache:
 
     def _for_windows(self, tier: Tier, capacity_bytes: int) -> int:
         """Part of a tier that windows have for themselves."""
-        policy = self.rules.policy
-        keeps = bool(policy.marks) or any(isinstance(p, Periodic) for p in policy.parts)
-        keeps = keeps and not policy.everywhere
+        keeps = self.rules.policy.stores_windows
         return int(capacity_bytes * tier.window_share) if keeps else 0
 
     def _open(self, place: int, tier: Tier) -> TierStore:

@@ -50,6 +50,12 @@ class WindowPolicy:
         return any(part.everywhere for part in self.parts)
 
     @property
+    def stores_windows(self) -> bool:
+        """Whether windows are kept apart from the pages."""
+        periodic = any(isinstance(part, Periodic) for part in self.parts)
+        return not self.everywhere and (bool(self.marks) or periodic)
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """Kinds of places that must be remembered."""
         return tuple(dict.fromkeys(mark for part in self.parts for mark in part.marks))

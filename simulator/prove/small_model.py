@@ -106,6 +106,10 @@ def _from_file(path: Path) -> ModelConfig:
     for key in ("sliding_window", "compress_ratios"):
         if key not in data:
             raise lines.error((), f"{key} is missing: a narrow model needs {key}", InputError)
+    if not data["compress_ratios"]:
+        raise lines.error(
+            ("compress_ratios",), "compress_ratios lists no layer, expected one or more", InputError
+        )
     filled = _filled(data)
     return model_from_mapping(filled, lines, name=path.stem)
 

@@ -98,7 +98,7 @@ def test_the_model_sets_the_replay(capsys, trace, tmp_path):
         (["--capacity-tokens", "-1M"], "is not a number of tokens"),
         (["--capacity-tokens", ","], "no capacity given"),
         (["--capacity-tokens", "1M", "--eviction", "lrru"], "did you mean 'lru'"),
-        (["--eviction", ","], "no eviction policy given"),
+        (["--capacity-tokens", "1M", "--eviction", ","], "no eviction policy given"),
         (["--model", "v4-proo"], "v4-pro"),
     ],
 )
@@ -168,7 +168,10 @@ def test_on_tiers(capsys, trace, tmp_path):
         (["--write", "thru"], "did you mean 'through'"),
         (["--window-eviction", "lur"], "did you mean 'lru'"),
         (["--engine", "vllm-0.33", "--policies", "periodic:128"], "nearest is 256"),
-        (["--tp", "3"], "tp 3 x dp 1 is 3 chips"),
+        (["--tp", "3"], "tp 3 x dp 1 is 3 chips, but node h200-x8 has 8"),
+        (["--eviction", "fifo"], "--eviction belongs to --reference"),
+        (["--reference", "--eviction", "fifo"], "give --capacity-tokens as well"),
+        (["--over-limit", "cut"], "unknown over_limit 'cut'"),
         (["--spread-seed", "-1"], "spread_seed is -1"),
     ],
 )
@@ -238,3 +241,51 @@ def test_a_page_needs_tiers(capsys, trace, tmp_path):
     code, _, err = run(capsys, "--trace", trace, "--reference", "--out", tmp_path / "report")
     assert code == 2
     assert "leave out --reference" in err
+
+
+def test_options_of_tiers_are_named_when_they_are_not_used(capsys, trace):
+    code, out, _ = run(capsys, "--trace", trace, "--reference", "--node", "h20-x8", "--choose")
+    assert code == 0
+    assert "not used with --reference: --node, --choose" in out
+    code, out, _ = run(capsys, "--trace", trace, "--reference")
+    assert "not used" not in out
+
+
+@pytest.mark.parametrize("options", [[], ["--reference"]])
+def test_a_trace_without_any_input_is_a_sentence(capsys, tmp_path, options):
+    path = tmp_path / "none.jsonl"
+    row = {"timestamp": 0, "input_length": 0, "output_length": 0, "hash_ids": []}
+    path.write_text(json.dumps(row) + "\n")
+    code, _, err = run(capsys, "--trace", path, *options)
+    assert code == 2
+    assert "has no request left to count" in err
+    assert "dropped 1 request without input tokens" in err
+
+
+def test_prompts_over_the_limit_of_the_model(capsys, tmp_path):
+    """Refused on tiers, or dropped with a note; reference counting asks no model."""
+    path = tmp_path / "long.jsonl"
+    rows = [
+        {"timestamp": 0, "input_length": n, "output_length": 1, "hash_ids": list(range(n // 512))}
+        for n in (512, 2_048_000)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    code, _, err = run(capsys, "--trace", path, "--policies", "full")
+    assert code == 2
+    assert "999,424 over the limit of 1,048,576" in err
+    code, out, _ = run(capsys, "--trace", path, "--policies", "full", "--over-limit", "drop")
+    assert code == 0
+    assert "dropped 1 request" in out
+    assert run(capsys, "--trace", path, "--policies", "full", "--reference")[0] == 0
+
+
+def test_a_tier_without_room_is_said(capsys, trace, tmp_path):
+    tiers = tmp_path / "tiers.yaml"
+    tiers.write_text(
+        "tiers:\n  - {name: hbm, capacity: {value: 1, unit: B, kind: guessed, note: t}}\n"
+    )
+    code, out, _ = run(capsys, "--trace", trace, "--policies", "boundary", "--tiers", tiers)
+    assert code == 0
+    # 4 pages of 128 tokens, 705,464 B each; a window of 4,559,872 B and 1,228,800 B of overlap.
+    assert "tier hbm of 1 B has no room for a block of 512 tokens (2,821,856 B)" in out
+    assert "or a window (5,788,672 B)" in out

@@ -93,3 +93,10 @@ def test_bad_input_is_one_sentence(capsys, arguments, sentence):
     assert code == 2
     assert sentence in " ".join(err.split())
     assert "Traceback" not in err
+
+
+def test_a_prefix_shorter_than_a_page_is_computed_whole(capsys, model):
+    """Nothing is hit and nothing restored, which is no failure."""
+    code, out, _ = run(capsys, "--model", model, "--policy", "full,zero", "--cut", 127, "--cut", 1)
+    assert code == 0
+    assert "4 of 4 resumed requests of exact policies are finite and equal" in out

@@ -164,6 +164,8 @@ def test_tidying_undoes_splits_and_keeps_branches(asked, data):
             marks[tuple(ids[:token])] = True
         for segment in [s for s in index if s.count > 1]:
             index.split(segment, data.draw(st.integers(1, segment.count - 1)))
+        for segment in index:
+            index.note(segment)
         index.tidy()
         check(index)
     for segment in index:

@@ -54,7 +54,11 @@ LATE = "{value: 1, unit: us, kind: guessed, note: test}"
             "expected more than 0",
         ),
         (f"tiers: [{{name: a, capacity: {RATE}}}]", "expected a unit of B"),
-        ("tiers: []", "tiers"),
+        ("tiers: []", "no tier is named"),
+        (
+            "tiers:\n  - {name: a, capacity: {value: 0, unit: GB, kind: guessed, note: t}}",
+            "'tiers[0].capacity': value is 0",
+        ),
     ],
 )
 def test_a_wrong_file_is_a_sentence(tmp_path, text, says):
