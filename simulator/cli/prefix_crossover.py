@@ -123,16 +123,21 @@ def _columns(one: Crossover) -> list[TextColumn]:
     duels = one.duels
     ms = [
         ("load\nms", 0, [duel.plan.loading_ns for duel in duels]),
+        ("of it\nlatency", 0, [duel.plan.latency_ns for duel in duels]),
         ("compute\nms", 1, [duel.plan.compute_ns for duel in duels]),
-        ("of it\nreplay", 2, [duel.plan.replay_ns for duel in duels]),
+        ("of it\nreplay", 3, [duel.plan.replay_ns for duel in duels]),
         ("first\ntoken ms", 0, [duel.plan.ttft_ns for duel in duels]),
         ("without\ncache ms", 0, [duel.recompute_ns for duel in duels]),
     ]
     ratio = [duel.recompute_ns / max(1, duel.plan.ttft_ns) for duel in duels]
+    loaded = [f"{duel.plan.load_bytes / 1e6:,.1f}" for duel in duels]
+    objects = [f"{duel.plan.load_objects:,}" for duel in duels]
     hit = [f"{duel.plan.hit.loaded_tokens:,}" for duel in duels]
     return [
         TextColumn(heading="prefix", cells=[f"{duel.prefix_tokens:,}" for duel in duels]),
-        TextColumn(heading="hit", cells=hit, rank=1),
+        TextColumn(heading="hit", cells=hit, rank=2),
+        TextColumn(heading="load\nMB", cells=loaded),
+        TextColumn(heading="objects", cells=objects, rank=0),
         *(
             TextColumn(heading=name, cells=[f"{ns / 1e6:,.1f}" for ns in values], rank=rank)
             for name, rank, values in ms

@@ -21,7 +21,8 @@ PrefillTime = Callable[[int, int], int]
 class RestorePlan:
     """One way to serve a prompt: `hit`, ns of its parts, and the first token after `ttft_ns`.
 
-    `load_ns` by tier, in the order of loading. `replay_ns` is part of `compute_ns`.
+    `load_ns` by tier, in the order of loading: of `load_bytes` in `load_objects`, whose latency is
+    `latency_ns` of it. `replay_ns` is part of `compute_ns`.
     """
 
     hit: PrefixHit
@@ -29,6 +30,9 @@ class RestorePlan:
     compute_ns: int
     replay_ns: int
     ttft_ns: int
+    load_bytes: int = 0
+    load_objects: int = 0
+    latency_ns: int = 0
 
     @property
     def loading_ns(self) -> int:
@@ -57,7 +61,8 @@ class RestoreTimer:
 
     def plan(self, hit: PrefixHit) -> RestorePlan:
         """Times of a hit."""
-        loads = tuple((tier.name, self._load_ns(tier, hit)) for tier in self.tiers)
+        moved = [(tier, *self._load(tier, hit)) for tier in self.tiers]
+        loads = [(tier.name, tier.read_ns(nbytes, count)) for tier, nbytes, count in moved]
         loading = sum(ns for _, ns in loads)
         compute, replay = self._compute_ns(hit)
         if self.layer_by_layer:
@@ -71,9 +76,13 @@ class RestoreTimer:
             compute_ns=compute,
             replay_ns=replay,
             ttft_ns=ttft,
+            load_bytes=sum(nbytes for tier, nbytes, _ in moved if tier.read),
+            load_objects=sum(count for tier, _, count in moved if tier.read),
+            latency_ns=sum(tier.latency_ns(count) for tier, _, count in moved),
         )
 
-    def _load_ns(self, tier: Tier, hit: PrefixHit) -> int:
+    def _load(self, tier: Tier, hit: PrefixHit) -> tuple[int, int]:
+        """Bytes and objects that a hit takes from a tier."""
         nbytes = objects = 0
         for load in hit.loads:
             if load.tier != tier.name:
@@ -87,7 +96,7 @@ class RestoreTimer:
                 objects += 1 if self.rows_with_pages else self.sizes.checkpoint_objects
             else:
                 nbytes += self.sizes.overlap_bytes
-        return tier.read_ns(nbytes, objects)
+        return nbytes, objects
 
     def _compute_ns(self, hit: PrefixHit) -> tuple[int, int]:
         """All computing, and what a replay adds to it: replayed and new tokens run together.

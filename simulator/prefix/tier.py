@@ -86,6 +86,13 @@ class Tier(StrictModel):
             a_year = max(a_year, self.price.si * self.capacity_bytes / 1e9 / device_years)
         return float(a_year / HOURS_A_YEAR)
 
+    def latency_ns(self, objects: int) -> int:
+        """Part of a move that does not depend on bytes: a latency for every queue of objects."""
+        if self.latency is None:
+            return 0
+        depth = self.queue_depth.whole if self.queue_depth else 1
+        return round(1e9 * ceil_div(objects, depth) * self.latency.si)
+
     def _moved_ns(self, bandwidth: BytesPerSecond | None, nbytes: int, objects: int) -> int:
         if bandwidth is None or self.latency is None or not nbytes:
             return 0

@@ -277,6 +277,10 @@ def test_loads_overlap_layer_by_layer():
         ready += load
         done = max(ready, done) + compute
     assert plan.ttft_ns == round(done)
+    # 10 pages of 3 objects and a window of 3, 32 at once: two latencies of 100 us at the drive.
+    assert (plan.load_bytes, plan.load_objects) == (10 * 320 + 200, 33)
+    assert plan.latency_ns == 200_000
+    assert plan.loading_ns == pytest.approx(200_000 + plan.load_bytes / 14, abs=1)
     apart = replace(timer, layer_by_layer=False).plan(hit_of(320))
     assert apart.ttft_ns == plan.loading_ns + plan.compute_ns > plan.ttft_ns
 
