@@ -79,15 +79,17 @@ class TieredPrefixes:
         self.count_to(now_ns)
         self.cache.expire(now_ns / 1e9)
         found = self.cache.look_up(self.runs.runs[request.index])
-        plan = self._fastest(self.cache.hit(found, request.input_tokens), request, found)
-        hit = plan.hit
+        hit, plan = self.cache.hit(found, request.input_tokens), None
+        if any(load.tier != DEVICE for load in hit.loads):  # else there is nothing to load
+            plan = self._fastest(hit, request, found)
+            hit = plan.hit
         self.cache.use(found, hit, now_ns / 1e9)
         self._hits[request.index] = hit
         for load in hit.loads:
             if load.pool == "compressed":
                 self.loaded_tokens[load.tier] += min(load.tokens, hit.loaded_tokens)
         wait = 0
-        if plan.loading_ns:
+        if plan is not None and plan.loading_ns:
             begin = max(now_ns, self._link_free_ns)
             self._link_free_ns = begin + plan.loading_ns
             wait = begin - now_ns + plan.ttft_ns - plan.compute_ns
@@ -124,11 +126,10 @@ class TieredPrefixes:
     def _fastest(self, whole: PrefixHit, request: LiveRequest, found: object) -> RestorePlan:
         plans = [self.timer.plan(whole)]
         used = {load.tier for load in whole.loads}
-        if used - {DEVICE}:
-            for depth, store in enumerate(self.cache.stores):
-                if store.tier.name in used:
-                    hit = self.cache.hit(found, request.input_tokens, depth)  # type: ignore[arg-type]
-                    plans.append(self.timer.plan(hit))
+        for depth, store in enumerate(self.cache.stores):
+            if store.tier.name in used:
+                hit = self.cache.hit(found, request.input_tokens, depth)  # type: ignore[arg-type]
+                plans.append(self.timer.plan(hit))
         return fastest(plans)
 
     def _on_device(self, hit: PrefixHit) -> int:
