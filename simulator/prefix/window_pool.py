@@ -7,22 +7,43 @@ round, and either alone is no hit.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from simulator.prefix.eviction import EvictionPolicy, ObjectFacts, Usage
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment import Segment
 
 
+class Shelf:
+    """The checkpoints of one segment by token; it changes segments whole, as most of them do."""
+
+    __slots__ = ("held", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.held: dict[int, Checkpoint] = {}
+
+    def take(self, found: Iterable[Checkpoint]) -> None:
+        """Hold checkpoints from now on."""
+        for one in found:
+            one.shelf = self
+            self.held[one.token] = one
+
+
 class Checkpoint:
     """A window that ends at token `token` of the prompts through `segment`."""
 
-    __slots__ = ("segment", "token", "usage")
+    __slots__ = ("shelf", "token", "usage")
 
-    def __init__(self, segment: Segment, token: int, usage: Usage) -> None:
-        self.segment = segment
+    def __init__(self, shelf: Shelf, token: int, usage: Usage) -> None:
+        self.shelf = shelf
         self.token = token
         self.usage = usage
+
+    @property
+    def segment(self) -> Segment:
+        """Where it ends."""
+        return self.shelf.segment
 
 
 class WindowPool:
@@ -46,7 +67,7 @@ class WindowPool:
         self._bytes = checkpoint_bytes
         self._period = period_tokens
         self._on_evict = on_evict
-        self._at: dict[Segment, dict[int, Checkpoint]] = {}
+        self._at: dict[Segment, Shelf] = {}
         self._heap: list[tuple[float, int, int, Checkpoint]] = []
         self._turn = 0
         self._count = 0
@@ -59,19 +80,22 @@ class WindowPool:
 
     def holds(self, segment: Segment, token: int) -> bool:
         """Whether a checkpoint is held."""
-        return token in self._at.get(segment, ())
+        shelf = self._at.get(segment)
+        return shelf is not None and token in shelf.held
 
     def last(self, path: Sequence[Segment], limit: int) -> int:
         """Largest checkpoint of a path up to `limit`, or 0."""
         for segment in reversed(path):
-            below = [token for token in self._at.get(segment, ()) if token <= limit]
-            if below:
-                return max(below)
+            shelf = self._at.get(segment)
+            if shelf is not None:
+                below = max((token for token in shelf.held if token <= limit), default=0)
+                if below:
+                    return below
         return 0
 
     def touch(self, segment: Segment, token: int, now_s: float = 0.0) -> Usage | None:
         """Use a checkpoint; None if it is not held."""
-        found = self._at.get(segment, {}).get(token)
+        found = self._find(segment, token)
         if found is None:
             return None
         self._turn += 1
@@ -90,8 +114,11 @@ class WindowPool:
             self._evict()
         segment.pins -= 1
         self._turn += 1
-        found = Checkpoint(segment, token, Usage(self._turn, self._turn, now_s))
-        self._at.setdefault(segment, {})[token] = found
+        shelf = self._at.get(segment)
+        if shelf is None:
+            shelf = self._at[segment] = Shelf(segment)
+        found = Checkpoint(shelf, token, Usage(self._turn, self._turn, now_s))
+        shelf.held[token] = found
         segment.holders += 1
         self._count += 1
         self.stored += 1
@@ -100,7 +127,7 @@ class WindowPool:
 
     def drop(self, segment: Segment, token: int) -> None:
         """Let a checkpoint go without a word."""
-        found = self._at.get(segment, {}).get(token)
+        found = self._find(segment, token)
         if found is not None:
             self._release(found)
 
@@ -121,37 +148,45 @@ class WindowPool:
             self._evict()
 
     def on_split(self, head: Segment, tail: Segment) -> None:
-        """Checkpoints go with the blocks that they end in."""
-        found = self._at.pop(tail, None)
-        if not found:
+        """Checkpoints go with the blocks that they end in; the fewer are moved."""
+        shelf = self._at.pop(tail, None)
+        if shelf is None:
             return
         border = head.end * self.index.block_tokens
+        low = [token for token in shelf.held if token <= border]
+        count = len(shelf.held)
         # The head was made with as many holders as the tail.
-        shared = len(found)
-        for segment, own in (
-            (head, {token: one for token, one in found.items() if token <= border}),
-            (tail, {token: one for token, one in found.items() if token > border}),
-        ):
-            segment.holders += len(own) - shared
-            for one in own.values():
-                one.segment = segment
-            if own:
-                self._at[segment] = own
+        head.holders += len(low) - count
+        tail.holders -= len(low)
+        shelf.segment, other = (head, tail) if 2 * len(low) > count else (tail, head)
+        if other is tail:
+            low = [token for token in shelf.held if token > border]
+        self._at[shelf.segment] = shelf
+        if low:
+            moved = self._at[other] = Shelf(other)
+            moved.take([shelf.held.pop(token) for token in low])
 
     def same(self, head: Segment, tail: Segment) -> bool:
         """Checkpoints are told apart by their tokens, in whichever segment they lie."""
         return True
 
     def on_join(self, head: Segment, tail: Segment) -> None:
-        """Checkpoints go over to the segment that stays."""
-        found = self._at.pop(head, None)
-        if not found:
+        """Checkpoints go over to the segment that stays; the fewer are moved."""
+        first, second = self._at.pop(head, None), self._at.get(tail)
+        if first is None:
             return
-        for one in found.values():
-            one.segment = tail
-        tail.holders += len(found)
-        found.update(self._at.get(tail, {}))
-        self._at[tail] = found
+        tail.holders += len(first.held)
+        larger, smaller = first, second
+        if second is not None and len(second.held) > len(first.held):
+            larger, smaller = second, first
+        if smaller is not None:
+            larger.take(smaller.held.values())
+        larger.segment = tail
+        self._at[tail] = larger
+
+    def _find(self, segment: Segment, token: int) -> Checkpoint | None:
+        shelf = self._at.get(segment)
+        return None if shelf is None else shelf.held.get(token)
 
     def _evict(self) -> None:
         lowest = self._lowest()
@@ -167,7 +202,7 @@ class WindowPool:
         return None
 
     def _is_held(self, found: Checkpoint) -> bool:
-        return self._at.get(found.segment, {}).get(found.token) is found
+        return found.shelf.held.get(found.token) is found
 
     def _rank(self, found: Checkpoint) -> float:
         """What a lost window costs is the tokens back to the checkpoint before it."""
@@ -197,10 +232,10 @@ class WindowPool:
             self._release(found)
 
     def _release(self, found: Checkpoint) -> None:
-        own = self._at[found.segment]
-        del own[found.token]
-        if not own:
-            del self._at[found.segment]
-        found.segment.holders -= 1
+        segment, held = found.segment, found.shelf.held
+        del held[found.token]
+        if not held:
+            del self._at[segment]
+        segment.holders -= 1
         self._count -= 1
-        self.index.prune(found.segment)
+        self.index.prune(segment)
