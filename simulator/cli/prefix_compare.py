@@ -288,7 +288,9 @@ def _write(
     rows: list[PolicyRow],
     data: dict[str, Any],
 ) -> list[Path]:
-    """JSON first, then the page that links to it."""
+    """JSON first, then the page that links to it; the sweeps of its figures go into `data`."""
+    from dataclasses import asdict
+
     from reports.prefix_page import ComparisonPage, write_comparison_page
     from simulator.prefix.reference import reference_counts
     from simulator.prefix.window_geometry import WindowGeometry
@@ -304,6 +306,8 @@ def _write(
         ("lru", "belady"),
         count_windows=True,
     )
+    data["sweep_unlimited"] = [asdict(one) for one in counts.policies]
+    data["sweep_capacity"] = [asdict(one) for one in counts.capacities]
     files = {"All figures (JSON)": out / "prefix.json"}
     save_json(files["All figures (JSON)"], data)
     page = out / "prefix.html"

@@ -228,6 +228,10 @@ def test_the_page_holds_what_was_printed(capsys, trace, tmp_path):
         page.partition('id="figures">')[2].partition("</script>")[0].replace("\\u003c", "<")
     )
     assert set(figures) == {"capacity", "pareto", "ttft", "occupancy"}
+    curve = [row for row in data["sweep_capacity"] if row["eviction"] == "lru"]
+    assert figures["capacity"]["data"][0]["x"] == [row["capacity_tokens"] for row in curve]
+    drawn = [name for line in figures["pareto"]["data"] for name in line["text"]]
+    assert len(drawn) == len(data["sweep_unlimited"])
     assert all(figures[name]["data"] for name in ("pareto", "ttft", "occupancy"))
     names = [line["name"] for line in figures["ttft"]["data"]]
     assert names == ["no prefix cache", "full", "zero"]
