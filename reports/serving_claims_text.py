@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from reports.quantity import number_text
 from reports.text_table import TextColumn
 from simulator.claims.serving import Compared
 
@@ -18,17 +19,17 @@ def serving_columns(found: Sequence[Compared]) -> list[TextColumn]:
             cells.append(
                 (
                     one.row.name if not place else "",
-                    one.measure.words,
-                    _value(one, one.published),
-                    _value(one, one.ours),
+                    ", ".join(filter(None, (one.measure.words, one.measure.unit))),
+                    number_text(one.published),
+                    number_text(one.ours),
                     difference_text(one),
                     one.verdict,
                 )
             )
-    headings = ("run", "figure", "published", "ours", "difference", "in band")
+    headings = ("run", "figure", "published", "ours", "off by", "band")
     columns = zip(*cells, strict=True)
     return [
-        TextColumn(heading=heading, cells=list(column), left=place < 2, rank=0 if place < 5 else 1)
+        TextColumn(heading=heading, cells=list(column), left=place < 2)
         for place, (heading, column) in enumerate(zip(headings, columns, strict=True))
     ]
 
@@ -49,7 +50,7 @@ def setting_lines(found: Sequence[Compared], sources: Mapping[str, str]) -> list
 def difference_text(one: Compared) -> str:
     """Relative in per cent, of shares in points."""
     if one.measure.share:
-        return f"{one.difference:+.1f} points"
+        return f"{one.difference:+.1f} pt"
     return f"{100 * one.difference:+.0f} %"
 
 
@@ -77,7 +78,3 @@ def serving_records(found: Sequence[Compared], sources: Mapping[str, str]) -> li
         }
         for one in found
     ]
-
-
-def _value(one: Compared, value: float) -> str:
-    return f"{value:,.{one.measure.digits}f} {one.measure.unit}".rstrip()

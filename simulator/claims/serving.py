@@ -18,27 +18,26 @@ from simulator.serve.scenario import Scenario
 EXPLAINED = 0.3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Measure:
-    """What a figure is; `digits` behind the point. Differences of a `share` are in points."""
+    """What a figure is, and its unit. Differences of a `share` are in points."""
 
     words: str
     unit: str
-    digits: int
     share: bool = False
 
 
 MEASURES: dict[str, Measure] = {
-    "ttft_s": Measure(words="TTFT, mean", unit="s", digits=3),
-    "tpot_ms": Measure(words="TPOT, mean", unit="ms", digits=2),
-    "tokens_per_s_chip": Measure(words="input and output", unit="tok/s/GPU", digits=0),
-    "tokens_per_s_user": Measure(words="output of a request", unit="tok/s", digits=1),
-    "requests": Measure(words="requests at once", unit="", digits=2),
-    "decode_slowdown": Measure(words="decode speed lost", unit="%", digits=1, share=True),
-    "requests_gain": Measure(words="requests at once, times", unit="x", digits=2),
-    "ttft_gain": Measure(words="TTFT, times shorter", unit="x", digits=2),
-    "tokens_gain": Measure(words="throughput, times", unit="x", digits=2),
-    "index_share": Measure(words="index keys, of bytes read", unit="%", digits=1, share=True),
+    "ttft_s": Measure("mean TTFT", "s"),
+    "tpot_ms": Measure("mean TPOT", "ms"),
+    "tokens_per_s_chip": Measure("in + out", "tok/s/GPU"),
+    "tokens_per_s_user": Measure("of a request", "tok/s"),
+    "requests": Measure("requests at once", ""),
+    "decode_slowdown": Measure("decode loss", "%", share=True),
+    "requests_gain": Measure("requests", "x"),
+    "ttft_gain": Measure("TTFT shorter", "x"),
+    "tokens_gain": Measure("throughput", "x"),
+    "index_share": Measure("index keys", "%", share=True),
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def say_serving(only: Sequence[str], out: Path | None, json: Path | None) -> bool:
     """Run the rows and print them; False where a figure leaves its band."""
     from reports.serving_claims_text import serving_columns, serving_records, setting_lines
-    from reports.text_table import left_out, text_table, wrapped
+    from reports.text_table import text_table, wrapped
     from simulator.claims.serving_row import serving_rows
 
     rows, sources = serving_rows()
@@ -26,11 +26,7 @@ def say_serving(only: Sequence[str], out: Path | None, json: Path | None) -> boo
     files = [] if out is None else _write(rows, out)
     save_json(json, {"serving": serving_records(found, sources)})
     width = console().width
-    columns = serving_columns(found)
-    console().print(text_table(columns, width))
-    missing = left_out(columns, width)
-    if missing:
-        console().print(wrapped(missing, width), style="dim")
+    console().print(text_table(serving_columns(found), width))
     console().print("\nRuns, and why ours differs by more than its band (without one: by 30 %)")
     for line in setting_lines(found, sources):
         console().print(wrapped(line, width, 2), style="dim")
