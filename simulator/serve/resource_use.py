@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, log2
 
 import numpy as np
@@ -131,6 +132,7 @@ def _rounded(amount: float) -> int:
     return max(1, round(2 ** (round(log2(max(amount, 1)) * _PER_OCTAVE) / _PER_OCTAVE)))
 
 
+@lru_cache(maxsize=1024)
 def _shares(asked: AskedStep, phase: str, amount: int, context: int) -> dict[str, float]:
     """Of a step: decode of so many requests, or prefill of so many tokens after a context."""
     ranks = asked.question.layout.data

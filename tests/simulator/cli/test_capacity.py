@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
+from simulator.cli.options import console
 
 BASE = ["capacity", "--model", "v4-flash", "--chip", "b200", "--count", "8"]
 
@@ -55,7 +56,9 @@ def test_narrow_terminal_names_the_columns_left_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
+    console.cache_clear()
     assert main([*BASE, "--engine", "sglang-0.5"]) == 0
+    console.cache_clear()
     out = capsys.readouterr().out
     assert "No room at 60 columns for: grows with." in out
     assert "No room at 60 columns for: what it is." in out

@@ -39,7 +39,7 @@ def test_answer_tables_json_and_page(capsys, tmp_path):
     assert {row["distribution"] for row in data["accuracy"]} == set(data["distributions"])
     assert len(data["accuracy"]) == 3 * 8
     assert all(0 <= row["recall"] <= 1 for row in data["accuracy"])
-    assert any("unpacks every fetched key" in line for line in data["assumptions"])
+    assert any("converts them inside the kernel" in line for line in data["assumptions"])
     page = (folder / "indexer.html").read_text()
     head = page.partition("<script")[0]
     assert "default-src 'none'" in head
