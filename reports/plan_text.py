@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SHOWN = 12
+_RULED_SHOWN = 3
 
 
 def plan_assumptions() -> tuple[str, ...]:
@@ -52,13 +53,15 @@ def print_plan(
         console.print(wrapped(second, width))
     if changes:
         _table(console, "The plan when things differ", _sensitivity_columns(changes))
-    _table(console, f"Simulated plans ({len(result.tried)})", _tried_columns(result))
+    if result.tried:
+        _table(console, _tried_title(result), _tried_columns(result))
     more = f"{result.skipped} dearer plans were not looked at; " if result.skipped else ""
     kept = f"{result.kept} outcomes were known from before; " if result.kept else ""
     ruled = f"{len(result.ruled_out)} candidates were ruled out by bounds"
     console.print()
-    console.print(wrapped(f"{more}{kept}{ruled}", width))
-    for out in result.ruled_out[:3]:
+    first = f", the first {_RULED_SHOWN}:" if len(result.ruled_out) > _RULED_SHOWN else ""
+    console.print(wrapped(f"{more}{kept}{ruled}{first}", width))
+    for out in result.ruled_out[:_RULED_SHOWN]:
         console.print(wrapped(f"- {out.label}: {out.reason}", width, 2), style="dim")
     for line in plan_assumptions():
         console.print(wrapped(f"Assumes: {line}", width, 2), style="dim")
@@ -76,6 +79,12 @@ def _table(console: Console, title: str, columns: list[TextColumn]) -> None:
 def _sensitivity_columns(changes: Sequence[Sensitivity]) -> list[TextColumn]:
     rows = [(change.name, *_cells(change.outcome)) for change in changes]
     return _columns(["change", *_headings(changes[0].outcome)], rows)
+
+
+def _tried_title(result: SearchResult) -> str:
+    count = len(result.tried)
+    which = f"{_SHOWN} of {count}; --json has all" if count > _SHOWN else f"{count}"
+    return f"Simulated plans ({which})"
 
 
 def _tried_columns(result: SearchResult) -> list[TextColumn]:

@@ -74,7 +74,7 @@ def alarms(served: Served) -> list[str]:
     for pool, count in counts.refused.items():
         found.append(
             f"{count_text(count, 'request')} refused: even alone too long for {pool}; "
-            "v4sim capacity says what would hold them"
+            "shorten them, or see v4sim capacity for what would hold them"
         )
     if counts.unfinished:
         found.append(f"{count_text(counts.unfinished, 'request')} never ended")

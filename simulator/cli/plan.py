@@ -83,17 +83,14 @@ def _write_scenarios(out: Path | None, result: SearchResult) -> list[Path]:
     import yaml
 
     from simulator.basis.atomic import write_text
+    from simulator.sweep.inputs import with_whole_paths
 
     files = []
     for name, outcome in (("plan", result.best), ("runner-up", result.runner_up)):
         if out is None or outcome is None:
             continue
-        scenario = outcome.candidate.with_replicas(outcome.replicas)
+        scenario = with_whole_paths(outcome.candidate.with_replicas(outcome.replicas))
         data = scenario.model_dump(mode="json", exclude_none=True)
-        for section, key in (("traffic", "trace"), ("prefix_cache", "tiers")):
-            named = data.get(section, {}).get(key)
-            if named is not None and Path(named).exists():
-                data[section][key] = str(Path(named).resolve())
         path = out / f"{name}.yaml"
         write_text(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
         files.append(path)

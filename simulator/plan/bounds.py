@@ -9,6 +9,7 @@ than the shortest ones that fit into that time, in steps as full as serves best.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,11 +109,16 @@ def missed_target(least: Unloaded, trace: Trace, levels: ServiceLevels) -> str |
 
 
 def fewest_replicas(
-    least: Unloaded, trace: Trace, scenario: Scenario, most: int, lanes: int = 1
+    least: Unloaded,
+    trace: Trace,
+    scenario: Scenario,
+    most: int,
+    lanes_of: Callable[[int], int] = lambda replicas: replicas,
 ) -> int:
     """Fewest replicas that may meet the TTFT target; `most` + 1 where not even `most` may.
 
-    By the moment T, replicas have computed at most the shortest prompts that fit into T each; all
+    `lanes_of` gives the lanes that compute prompts beside so many (decode) replicas. By the moment
+    T, they have computed at most the shortest prompts that fit into T each; all
     that had arrived a target before T and are not among so many are late.
     """
     levels = scenario.service_levels
@@ -124,9 +130,10 @@ def fewest_replicas(
     due = np.arange(1, len(arrivals) + 1)
     allowed = (1 - levels.percentile / 100) * len(trace) + 1
     for replicas in range(1, most + 1):
-        served = np.searchsorted(done, replicas * lanes * moments, side="right")
+        lanes = lanes_of(replicas)
+        served = np.searchsorted(done, lanes * moments, side="right")
         # A prompt under way on each of them may be done a moment later.
-        late = due - served - replicas * lanes
+        late = due - served - lanes
         if late.max() <= allowed:
             return replicas
     return most + 1

@@ -32,6 +32,16 @@ class Candidate:
         """Prefill replicas beside so many decode replicas."""
         return max(1, round(self.prefill_share * replicas)) if self.prefill_share else 0
 
+    def prompt_replicas(self, replicas: int) -> int:
+        """Replicas that compute prompts where so many decode."""
+        return self.prefill_replicas(replicas) or replicas
+
+    @property
+    def most_replicas(self) -> int:
+        """Most (decode) replicas that the allowed chips give; 0 where there are too few for one."""
+        most = self.most_chips // self.chips_per_replica
+        return next((n for n in range(most, 0, -1) if self.chips(n) <= self.most_chips), 0)
+
     def chips(self, replicas: int) -> int:
         """Chips of a plan."""
         return self.chips_per_replica * (replicas + self.prefill_replicas(replicas))
@@ -89,7 +99,7 @@ def candidates(question: PlanQuestion) -> Iterator[Candidate]:
 
 def _layouts(question: PlanQuestion, choice: ChipChoice) -> list[tuple[int, int]]:
     if question.layouts is not None:
-        return [(tp, dp) for tp, dp in question.layouts if tp * dp <= choice.most_chips]
+        return list(question.layouts)
     most = min(choice.most_chips, find_node(choice.chip, 1).chip_count)
     powers = [2**i for i in range(most.bit_length()) if 2**i <= most]
     return [(tp, dp) for tp in powers for dp in powers if tp * dp <= most]

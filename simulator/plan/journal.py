@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from simulator.basis.errors import InputError
 from simulator.plan.candidates import Candidate
 from simulator.plan.outcome import Outcome, Target
-from workloads.traffic.trace import Trace
+from simulator.sweep.inputs import canonical, digest_of, inputs_of
 
 
 class Journal:
-    """Outcomes by what decides them; `path` None keeps them in memory only.
+    """Outcomes by all that decides them, contents of files and the product's version included.
+
+    `path` None keeps them in memory only.
 
     A line that was cut off by a stop is left out, and what it held simulated again.
     """
 
-    def __init__(self, path: Path | None, trace: Trace) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         self.kept = 0
-        self._traffic = _digest(trace)
         self._known: dict[str, dict[str, Any]] = {}
         if path is not None and path.exists():
             self._read(path)
@@ -45,14 +44,17 @@ class Journal:
         key = self._key(outcome.candidate, outcome.replicas)
         self._known[key] = row
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "outcome": row}) + "\n")
+            _append(self.path, json.dumps({"key": key, "outcome": row}) + "\n")
 
     def _read(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}:1: not a journal of a plan; give another --out") from None
         if text and not text.endswith("\n"):
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")
+            _append(path, "\n")
         for number, line in enumerate(text.splitlines(), 1):
             try:
                 row = json.loads(line)
@@ -60,24 +62,16 @@ class Journal:
             except (ValueError, KeyError, TypeError):
                 if number == 1:
                     raise InputError(
-                        f"{path}:1: not a journal of a plan; give another file, or none"
+                        f"{path}:1: not a journal of a plan; give another --out"
                     ) from None
 
     def _key(self, candidate: Candidate, replicas: int) -> str:
-        text = candidate.with_replicas(replicas).model_dump_json()
-        whole = f"{version('v4sim')} {self._traffic} {text}"
-        return hashlib.sha256(whole.encode()).hexdigest()[:24]
+        return digest_of(canonical(inputs_of(candidate.with_replicas(replicas))))
 
 
-def _digest(trace: Trace) -> str:
-    digest = hashlib.sha256()
-    for column in (
-        trace.arrival_ns,
-        trace.delay_ns,
-        trace.input_tokens,
-        trace.output_tokens,
-        trace.run_first,
-        trace.run_count,
-    ):
-        digest.update(column.tobytes())
-    return digest.hexdigest()
+def _append(path: Path, text: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror}") from None

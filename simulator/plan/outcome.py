@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.plan.candidates import Candidate
+from simulator.serve.money import bill_of
 from simulator.serve.run import ServingRun
 
 
@@ -64,21 +65,21 @@ class Outcome:
 
 
 def outcome_of(candidate: Candidate, replicas: int, run: ServingRun) -> Outcome:
-    """Sum up a run."""
+    """Sum up a run; dollars are those of v4sim serve, tiers of a prefix cache among them."""
     log = run.requests
     done = log.finished
-    span_s = max(1, run.end_ns - int(log.column("arrival_ns").clip(0).min())) / 1e9
+    bill = bill_of(run)
+    span_s = bill.chip_seconds / bill.chips
     output = int(log.column("output_tokens")[done].sum())
     prompts = int(log.column("input_tokens")[done].sum())
-    usd_per_hour = candidate.usd_per_hour(replicas)
     busy = sum(sum(steps.duration_ns) for steps in run.steps)
     return Outcome(
         candidate=candidate,
         replicas=replicas,
         chips=candidate.chips(replicas),
         targets=_targets(candidate, run),
-        usd_per_hour=usd_per_hour,
-        usd_per_million_output=usd_per_hour * span_s / 3600 / max(1, output) * 1e6,
+        usd_per_hour=candidate.usd_per_hour(replicas),
+        usd_per_million_output=(bill.usd or 0.0) / max(1, output) * 1e6,
         output_tokens_per_s=output / span_s,
         hit_share=int(log.column("hit_tokens")[done].sum()) / max(1, prompts),
         busy_share=busy / 1e9 / span_s / max(1, len(run.steps)),

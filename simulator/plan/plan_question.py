@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 
 from simulator.basis.data_files import find_data_file, list_data_names
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+from simulator.lower.profile import find_profile
 from simulator.serve.scenario import Prices, Scenario, resolved
+from workloads.deepseek_v4.config import find_model
 
 _PLANS = Path(__file__).parent / "plans"
 Whole = Annotated[int, Field(gt=0, le=2**20)]
@@ -36,7 +38,7 @@ class PlanQuestion(StrictModel):
     scenario: Scenario
     chips: Annotated[tuple[ChipChoice, ...], Field(min_length=1)]
     engines: Annotated[tuple[str, ...], Field(min_length=1)] = ("sglang-0.5",)
-    layouts: tuple[tuple[Whole, Whole], ...] | None = None
+    layouts: Annotated[tuple[tuple[Whole, Whole], ...], Field(min_length=1)] | None = None
     max_requests: Whole8 = (256,)
     step_tokens: Whole8 = (8192,)
     window_policies: tuple[str, ...] = ()
@@ -49,6 +51,15 @@ class PlanQuestion(StrictModel):
         if levels.ttft_s is None and levels.tpot_ms is None:
             raise KeyFaultError(
                 ("scenario",), "a plan needs a target: service_levels with ttft_s or tpot_ms"
+            )
+        base = self.scenario
+        if base.disaggregation is not None:
+            raise KeyFaultError(
+                ("scenario",), "a plan varies disaggregation: give prefill_shares instead of it"
+            )
+        if base.parallel.pp > 1 or base.parallel.cp > 1:
+            raise KeyFaultError(
+                ("scenario",), "plans are laid out as layouts (tp, dp) say: leave pp and cp out"
             )
         if self.window_policies and self.scenario.prefix_cache is None:
             raise KeyFaultError(
@@ -66,4 +77,7 @@ def load_plan(name_or_path: Path | str) -> PlanQuestion:
     """Question by name, or of a YAML file; a trace is found beside it."""
     path = find_data_file("plan", name_or_path, _PLANS)
     question = load_yaml(path, PlanQuestion)
+    find_model(question.scenario.model)
+    for engine in question.engines:
+        find_profile(engine)
     return question.model_copy(update={"scenario": resolved(question.scenario, path)})

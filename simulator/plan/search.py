@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,7 @@ def search(
     """
     trace = trace_of(question.scenario)
     result = SearchResult(trace=trace)
-    known = Journal(journal, trace)
+    known = Journal(journal)
     ready = list(_deployed(question, trace, result, note, exhaustive))
     queue: list[tuple[float, int, int, _Ready]] = []
     for number, item in enumerate(ready):
@@ -123,6 +124,11 @@ def _deployed(
     deployments: dict[object, Deployment | InputError] = {}
     for candidate in candidates(question):
         note(candidate.label)
+        most = candidate.most_replicas
+        if not most:
+            few = f"takes {candidate.chips(1)} chips, {candidate.most_chips} are allowed"
+            result.ruled_out.append(RuledOut(label=candidate.label, reason=few))
+            continue
         try:
             deployment = _once(deployments, candidate)
         except InputError as error:
@@ -131,8 +137,8 @@ def _deployed(
         cached = candidate.scenario.prefix_cache is not None
         floors = unloaded(deployment, trace, cached)
         reason = missed_target(floors, trace, candidate.scenario.service_levels)
-        most = candidate.most_chips // candidate.chips(1)
-        first = fewest_replicas(floors, trace, candidate.scenario, most, deployment.lanes)
+        lanes_of = partial(_prompt_lanes, candidate, deployment)
+        first = fewest_replicas(floors, trace, candidate.scenario, most, lanes_of)
         if reason is None and first > most:
             reason = (
                 f"prompts alone need more than the {candidate.most_chips} chips allowed to meet "
@@ -140,8 +146,12 @@ def _deployed(
             )
         if reason is not None and not exhaustive:
             result.ruled_out.append(RuledOut(label=candidate.label, reason=reason))
-        elif most:
+        else:
             yield _Ready(candidate, deployment, floors, 1 if exhaustive else first)
+
+
+def _prompt_lanes(candidate: Candidate, deployment: Deployment, replicas: int) -> int:
+    return deployment.lanes * candidate.prompt_replicas(replicas)
 
 
 def _once(known: dict[object, Deployment | InputError], candidate: Candidate) -> Deployment:
@@ -190,14 +200,16 @@ def _most_output_per_s(item: _Ready, trace: Trace) -> float:
     timed = trace.arrival_ns >= 0
     output = float(np.maximum(1, trace.output_tokens).sum())
     if timed.all() and item.candidate.scenario.traffic.concurrency is None:
-        span_s = float(trace.arrival_ns.max()) / 1e9 / item.candidate.scenario.traffic.rate_scale
+        # The run is paid for from its first arrival on, which need not be at zero.
+        span_s = float(np.ptp(trace.arrival_ns)) / 1e9 / item.candidate.scenario.traffic.rate_scale
         least_s = float((item.floors.prompt_ns + item.floors.token_ns).min()) / 1e9
         return output / max(span_s, least_s)
     # Replicas can do no better than be busy all the time, with prompts or with answers alone.
     prompts_ns = float(item.floors.work_ns.sum())
     answers_ns = float(trace.output_tokens.sum()) * _least_token_ns(item, trace)
-    lanes = item.replicas * item.deployment.lanes
-    return output * lanes / max(prompts_ns, answers_ns) * 1e9
+    prompts_ns /= _prompt_lanes(item.candidate, item.deployment, item.replicas)
+    answers_ns /= item.replicas * item.deployment.lanes
+    return output / max(prompts_ns, answers_ns) * 1e9
 
 
 def _least_token_ns(item: _Ready, trace: Trace) -> float:

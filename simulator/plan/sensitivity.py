@@ -64,7 +64,9 @@ def sensitivity(outcome: Outcome, deployment: Deployment, trace: Trace) -> tuple
     ):
         slower = replace(deployment, clock=ScaledClock(deployment.clock, factor))
         scenario = candidate.with_replicas(replicas)
-        run = run_scenario(scenario, deployment=slower, trace=trace)
+        # Prefill replicas of a plan are laid out like those that decode.
+        prefill = slower if scenario.disaggregation is not None else None
+        run = run_scenario(scenario, deployment=slower, prefill=prefill, trace=trace)
         label = f"{name} ({factor - 1:+.0%} time)"
         found.append(Sensitivity(name=label, outcome=outcome_of(candidate, replicas, run)))
     return tuple(found)

@@ -41,15 +41,19 @@ def runner_up_sentence(question: PlanQuestion, result: SearchResult) -> str | No
         gap = f"{second.chips - best.chips} more chips"
     else:
         share = second.usd_per_million_output / best.usd_per_million_output - 1
-        gap = f"{share:.1%} dearer" if share > 5e-4 else "as dear, and listed later"
+        little = "less than 0.05 % dearer" if share > 0 else "as dear, and listed later"
+        gap = f"{share:.1%} dearer" if share >= 5e-4 else little
     return f"runner-up: {second.label}: {cost_text(question, second)}, {gap}"
 
 
 def infeasible_sentence(question: PlanQuestion, result: SearchResult) -> str:
     """No plan meets the targets: which target the closest one misses, by how much, what to try."""
     if not result.tried:
-        reasons = sorted({out.reason for out in result.ruled_out}, key=len)
-        shown = reasons[0] if reasons else "no layout has as few chips as are allowed"
+        # A target that is missed says more than a layout that cannot be.
+        shown = min(
+            (out.reason for out in result.ruled_out),
+            key=lambda reason: (" is asked " not in reason, len(reason)),
+        )
         return (
             f"no plan: all {len(result.ruled_out)} candidates are ruled out before simulation; "
             f"for one, {shown}; give larger chips or more of them (most_chips), or relax the target"

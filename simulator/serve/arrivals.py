@@ -13,6 +13,7 @@ import numpy as np
 import simpy
 
 from simulator.serve.live_request import LiveRequest
+from simulator.serve.traffic import whole_times
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
 
 Submit = Callable[[LiveRequest], None]
@@ -37,11 +38,12 @@ class Arrivals:
         self.env = env
         self.trace = trace
         self.submit = submit
-        self.rate_scale = rate_scale
         self.longest_wait_ns = longest_wait_ns
         self._children = _children(trace)
         self._open = _left(trace)
         self.started = 0
+        with np.errstate(over="ignore"):
+            self._times_ns = whole_times(trace.arrival_ns / rate_scale)
         if sessions_at_once is None:
             env.process(self._by_the_clock())
         else:
@@ -66,9 +68,8 @@ class Arrivals:
     def _by_the_clock(self) -> Generator[Any, Any, None]:
         timed = np.flatnonzero(self.trace.arrival_ns != NO_TIME)
         order = timed[np.argsort(self.trace.arrival_ns[timed], kind="stable")]
-        times = np.rint(self.trace.arrival_ns[order] / self.rate_scale).astype(np.int64)
-        for index, time in zip(order.tolist(), times.tolist(), strict=True):
-            wait = time - int(self.env.now)
+        for index in order.tolist():
+            wait = int(self._times_ns[index]) - int(self.env.now)
             if wait > 0:
                 yield self.env.timeout(wait)
             self._submit(index)

@@ -19,6 +19,8 @@ from workloads.traffic.synth_spec import SynthSpec, synth_spec
 Whole = Annotated[int, Field(gt=0, le=2**40)]
 AtLeastZero = Annotated[int, Field(ge=0, le=2**40)]
 Positive = Annotated[float, Field(gt=0)]
+# Each is simulated by itself.
+Replicas = Annotated[int, Field(gt=0, le=4096)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
@@ -45,7 +47,7 @@ class FixedShape(StrictModel):
     requests: Whole
     rate_per_s: Positive | None = None
     arrivals: Literal["poisson", "gamma", "fixed"] = "poisson"
-    cv: Positive = 1.0
+    cv: Annotated[float, Field(ge=0.01, le=100)] = 1.0
     concurrency: Whole | None = None
     range_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
     shared_prefix_tokens: AtLeastZero = 0
@@ -78,7 +80,7 @@ class Traffic(StrictModel):
     synth: dict[str, int | float | str] | None = None
     rate_scale: Positive = 1.0
     concurrency: Whole | None = None
-    longest_wait_s: Positive | None = None
+    longest_wait_s: Annotated[float, Field(gt=0, le=1e9)] | None = None
     first: Whole | None = None
     spread_seed: AtLeastZero | None = None
 
@@ -118,7 +120,7 @@ class Scheduler(StrictModel):
     step_tokens: Whole = 8192
     order: Literal["decode-first", "prefill-first"] = "decode-first"
     preempt: Literal["recompute", "swap"] = "recompute"
-    step_overhead_us: NotNegative = 0.0
+    step_overhead_us: Annotated[float, Field(ge=0, le=1e9)] = 0.0
 
 
 class Speculation(StrictModel):
@@ -172,7 +174,7 @@ class ServiceLevels(StrictModel):
 class Disaggregation(StrictModel):
     """Prefill on replicas of their own, state sent over the node's network link."""
 
-    prefill_replicas: Whole
+    prefill_replicas: Replicas
     prefill_parallel: Parallel | None = None
 
 
@@ -194,7 +196,7 @@ class Scenario(StrictModel):
     model: str
     chip: str
     parallel: Parallel = Parallel()
-    replicas: Whole = 1
+    replicas: Replicas = 1
     routing: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin"
     engine: str = "ideal"
     fidelity: Literal["roofline", "tile", "cycle"] = "tile"

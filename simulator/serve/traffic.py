@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.basis.errors import InputError
 from simulator.serve.scenario import FixedShape, Scenario, Traffic
@@ -16,6 +17,9 @@ from workloads.traffic.synth_spec import SynthSpec
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Ints, Trace
 
 MADE_BLOCK_TOKENS = 64
+Floats = NDArray[np.float64]
+# What follows from such times still fits into 64 bits.
+_MOST_NS = 100 * 365 * 86400 * 10**9
 
 
 def trace_of(scenario: Scenario) -> Trace:
@@ -122,7 +126,19 @@ def _arrivals(draw: np.random.Generator, shape: FixedShape, count: int) -> Ints:
     else:
         k = 1 / shape.cv**2
         gaps = draw.gamma(k, gap_ns / k, count)
-    return np.rint(np.cumsum(gaps)).astype(np.int64)
+    return whole_times(np.cumsum(gaps))
+
+
+def whole_times(times_ns: Floats) -> Ints:
+    """Moments rounded to ns; raises InputError for those that lie too far away to be counted."""
+    last = float(times_ns.max(initial=0.0))
+    if last > _MOST_NS:
+        raise InputError(
+            f"the last of {len(times_ns):,} requests comes after {last / 1e9:.3g} s, expected at "
+            f"most {_MOST_NS / 1e9:.3g} s (100 years); give fewer requests, or a higher rate_per_s "
+            "or rate_scale"
+        )
+    return np.rint(times_ns).astype(np.int64)
 
 
 def _blocks(shape: FixedShape, inputs: Ints) -> tuple[Ints, Ints, Ints]:

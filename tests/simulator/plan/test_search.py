@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import hwmodels
 from simulator.basis.errors import InputError
+from simulator.plan import plan_question
 from simulator.plan.bounds import fewest_replicas, missed_target, unloaded
+from simulator.plan.candidates import candidates
+from simulator.plan.journal import Journal
+from simulator.plan.outcome import outcome_of
 from simulator.plan.plan_question import ChipChoice, PlanQuestion, list_plans, load_plan
 from simulator.plan.search import SearchResult, search
+from simulator.plan.sensitivity import sensitivity
 from simulator.plan.verdict import infeasible_sentence, plan_sentence, runner_up_sentence
 from simulator.serve.deployment import deploy
+from simulator.serve.money import bill_of
 from simulator.serve.run import run_scenario
 from simulator.serve.scenario import (
     FixedShape,
     Parallel,
+    PrefixCache,
     Prices,
     Scenario,
     ServiceLevels,
@@ -187,3 +196,112 @@ def test_plans_that_ship_are_read(name: str) -> None:
     asked = load_plan(name)
     assert asked.name == name
     assert {choice.chip for choice in asked.chips} == {"h200", "b200"}
+
+
+def with_prefill_shares(asked: PlanQuestion, *shares: float) -> PlanQuestion:
+    chips = tuple(
+        choice.model_copy(update={"most_chips": 24})
+        for choice in asked.chips
+        if choice.chip == "h200"
+    )
+    return asked.model_copy(
+        update={
+            "prefill_shares": shares,
+            "layouts": ((4, 1),),
+            "max_requests": (64,),
+            "chips": chips,
+        }
+    )
+
+
+@pytest.mark.parametrize(("rate", "concurrency"), [(120.0, None), (None, 8)])
+def test_bounds_never_prune_a_plan_with_more_prefill_replicas(
+    rate: float | None, concurrency: int | None
+) -> None:
+    asked = with_prefill_shares(question(0.25, None, rate=rate, concurrency=concurrency), 0.25, 3.0)
+    pruned, whole = search(asked), search(asked, exhaustive=True)
+    assert whole.best is not None
+    assert pruned.best is not None
+    assert pruned.best.usd_per_million_output == whole.best.usd_per_million_output
+    accepted = {outcome.candidate.label for outcome in whole.tried if outcome.meets}
+    assert not accepted & {out.label for out in pruned.ruled_out}
+
+
+def test_replicas_that_the_chips_give() -> None:
+    asked = with_prefill_shares(question(1.0, None), 0.25, 3.0, 8.0)
+    by_share = {candidate.prefill_share: candidate for candidate in candidates(asked)}
+    # Of 24 chips, four a replica: 6; 5 + 1; 1 + 3; 1 + 8 do not fit.
+    assert [by_share[s].most_replicas for s in (0.0, 0.25, 3.0, 8.0)] == [6, 5, 1, 0]
+    assert [by_share[s].prompt_replicas(1) for s in (0.0, 0.25, 3.0, 8.0)] == [1, 1, 3, 8]
+    reasons = {out.reason for out in search(asked).ruled_out if "8 prefill" in out.label}
+    assert reasons == {"takes 36 chips, 24 are allowed"}
+
+
+def test_floors_hold_for_a_trace_that_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = question(0.2, None, rate=40.0)
+    trace = trace_of(asked.scenario)
+    late = replace(trace, arrival_ns=trace.arrival_ns + 1000 * 10**9)
+    monkeypatch.setattr("simulator.plan.search.trace_of", lambda _: late)
+    pruned, whole = search(asked), search(asked, exhaustive=True)
+    assert pruned.best is not None
+    assert whole.best is not None
+    assert pruned.best.usd_per_million_output == whole.best.usd_per_million_output
+
+
+def test_dollars_are_those_of_the_bill_with_its_tiers() -> None:
+    asked = question(None, 50.0, rate=6.0, most_chips=4)
+    cached = asked.scenario.model_copy(update={"prefix_cache": PrefixCache(tiers="node")})
+    best = search(asked.model_copy(update={"scenario": cached})).best
+    assert best is not None
+    bill = bill_of(run_scenario(best.candidate.with_replicas(best.replicas)))
+    assert best.usd_per_million_output == bill.usd_per_million_output_bearing_all
+    assert sum(use.usd for use in bill.storage) > 0
+
+
+def test_slower_kernels_slow_prefill_replicas_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = with_prefill_shares(question(1.0, None), 1.0)
+    split = next(c for c in candidates(asked) if c.prefill_share)
+    run = run_scenario(split.with_replicas(1))
+    monkeypatch.setattr("simulator.plan.sensitivity.kernel_factors", lambda _: (1.0, 2.0))
+    changes = sensitivity(outcome_of(split, 1, run), run.deployment, run.trace)
+    as_it_is, slow = (change.outcome.targets[0].found for change in changes[2:])
+    assert as_it_is == outcome_of(split, 1, run).targets[0].found
+    assert slow > 1.8 * as_it_is
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("engines: [sglang-0.5]", "engines: [sglang-9]", "unknown engine 'sglang-9'"),
+        ("model: v4-flash", "model: v9", "unknown model 'v9'"),
+        ("chip: h200\n", "chip: h200\n  disaggregation: {prefill_replicas: 1}\n", "prefill_shares"),
+        ("chip: h200\n", "chip: h200\n  parallel: {pp: 2}\n", "leave pp and cp out"),
+    ],
+)
+def test_questions_that_cannot_be(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = (Path(plan_question.__file__).parent / "plans" / "chat.yaml").read_text()
+    path = tmp_path / "plan.yaml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=message):
+        load_plan(path)
+
+
+def test_a_journal_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*: Is a directory"):
+        Journal(tmp_path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not a journal of a plan"):
+        Journal(tmp_path / "bytes")
+
+
+def test_a_journal_knows_the_contents_of_files(tmp_path: Path) -> None:
+    chip = tmp_path / "mine.yaml"
+    chip.write_text((Path(hwmodels.__file__).parent / "chips" / "h200.yaml").read_text())
+    asked = question(None, 50.0, most_chips=4)
+    chips = (ChipChoice(chip=str(chip), most_chips=4, prices=priced(1.0)),)
+    asked = asked.model_copy(update={"chips": chips, "layouts": ((4, 1),), "max_requests": (64,)})
+    journal = tmp_path / "outcomes.jsonl"
+    search(asked, journal=journal)
+    assert search(asked, journal=journal).kept == 1
+    chip.write_text(chip.read_text() + "\n# another one\n")
+    assert search(asked, journal=journal).kept == 0

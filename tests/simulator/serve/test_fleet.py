@@ -198,3 +198,15 @@ def test_replicas_share_the_load(routing: str) -> None:
     )
     homes = run_scenario(scenario).requests.column("replica")
     assert np.bincount(homes, minlength=3).min() >= 15
+
+
+def test_requests_over_the_positions_of_the_model_are_refused() -> None:
+    longest = deploy(BASE).capacity.question.config.max_position_embeddings
+    trace = replace(
+        sessions(2, 1),
+        input_tokens=np.array([longest - 64, longest - 63]),
+        output_tokens=np.array([64, 64]),
+    )
+    run = run_scenario(BASE, trace=trace)
+    assert run.requests.finished.tolist() == [True, False]
+    assert run.refused == {"the 1,048,576 positions of the model": 1}

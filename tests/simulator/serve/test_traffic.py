@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.basis.errors import FileFormatError
-from simulator.serve.scenario import FixedShape, Scenario, Traffic, load_scenario
+from simulator.basis.errors import FileFormatError, InputError
+from simulator.serve.run import run_scenario
+from simulator.serve.scenario import FixedShape, Parallel, Scenario, Traffic, load_scenario
 from simulator.serve.traffic import first_requests, made_trace, select, trace_of
 from workloads.traffic.trace import NO_REQUEST
 
@@ -92,3 +93,12 @@ def test_faults(tmp_path: Path, traffic: str, sentence: str) -> None:
     path.write_text(f"name: own\nmodel: v4-flash\nchip: h200\ntraffic: {traffic}\n")
     with pytest.raises(FileFormatError, match=sentence):
         load_scenario(path)
+
+
+@pytest.mark.parametrize("rate_scale", [1.0, 1e-9])
+def test_requests_that_come_too_late_to_be_counted(rate_scale: float) -> None:
+    rate = 1e-9 / rate_scale
+    made = FixedShape(input_tokens=100, output_tokens=2, requests=30, rate_per_s=rate)
+    asked = scenario(Traffic(made=made, rate_scale=rate_scale))
+    with pytest.raises(InputError, match=r"the last of 30 requests comes after .* s, expected at"):
+        run_scenario(asked.model_copy(update={"parallel": Parallel(tp=8)}))
