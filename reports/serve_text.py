@@ -6,6 +6,7 @@ from reports.memory_text import TextTable
 from reports.quantity import count_text, number_text, scaled_text, share_text
 from reports.served import Served
 from simulator.basis.units import format_rate
+from simulator.serve.scenario import Scenario
 from simulator.serve.spread import Spread
 
 _DASH = "–"
@@ -22,8 +23,18 @@ def machine_text(served: Served) -> str:
     replicas = count_text(scenario.replicas, "replica")
     return (
         f"{scenario.model} on {served.run.chips} x {scenario.chip} "
-        f"({replicas}{', ' if layout else ''}{layout})"
+        f"({replicas}{', ' if layout else ''}{layout}{_prefill_text(scenario)})"
     )
+
+
+def _prefill_text(scenario: Scenario) -> str:
+    """Replicas for prompts alone, and their layout where it is another one."""
+    split = scenario.disaggregation
+    if split is None:
+        return ""
+    apart = split.prefill_parallel
+    layout = "" if apart is None else f" of tp {apart.tp}, dp {apart.dp}, pp {apart.pp}"
+    return f"; {count_text(split.prefill_replicas, 'replica')} for prefill alone{layout}"
 
 
 def serve_sentence(served: Served) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simulator.basis.errors import InputError
+from simulator.basis.errors import InputError, V4SimError
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from simulator.plan.sensitivity import Sensitivity
 
 NO_PLAN = 3
+
+
+class InterruptedPlanError(V4SimError):
+    """Ctrl-C: what was simulated is in the journal."""
+
+    exit_code = 130
 
 
 def plan(
@@ -53,8 +59,9 @@ def plan(
     from simulator.plan.sensitivity import sensitivity as changes_of
 
     asked = load_plan(question)
-    with _progress() as note:
-        result = search(asked, journal=_journal(out), note=note)
+    journal = _journal(out)
+    with _progress() as note, _kept_on_stop(journal):
+        result = search(asked, journal=journal, note=note)
         changes: tuple[Sensitivity, ...] = ()
         if sensitivity and result.best is not None:
             note("the plan with other traffic and kernels")
@@ -76,6 +83,22 @@ def _journal(out: Path | None) -> Path | None:
     except OSError as error:
         raise InputError(f"cannot make folder {out}: {error.strerror}") from None
     return out / "outcomes.jsonl"
+
+
+@contextmanager
+def _kept_on_stop(journal: Path | None) -> Iterator[None]:
+    """Say on Ctrl-C what is kept; without a journal nothing is."""
+    from simulator.plan.journal import Journal
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal is None:
+            raise
+        raise InterruptedPlanError(
+            f"interrupted; {len(Journal(journal)):,} outcomes are kept in {journal}, and the same "
+            "command goes on from there"
+        ) from None
 
 
 def _write_scenarios(out: Path | None, result: SearchResult) -> list[Path]:

@@ -28,6 +28,9 @@ class Journal:
         if path is not None and path.exists():
             self._read(path)
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def find(self, candidate: Candidate, replicas: int) -> Outcome | None:
         """What is known of a plan."""
         row = self._known.get(self._key(candidate, replicas))

@@ -102,7 +102,7 @@ def test_the_same_scenario_gives_the_same_bytes(
             ["chat", *QUICK, "--set", "traffic.made.input_tokens=900000000",
              "--set", "traffic.made.range_ratio=1"],
             2,
-            "none of the 24 requests fits the deployment even alone (24 for full tokens)",
+            "none of the 24 requests fits the deployment even alone (24 for the 1,048,576 positions",
         ),
     ],
 )  # fmt: skip
@@ -126,10 +126,11 @@ def test_an_empty_trace_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_a_request_that_fits_no_pool_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    long = ("--set", "traffic.made.input_tokens=40000000", "--set", "traffic.made.range_ratio=0.01")
+    long = ("--set", "traffic.made.input_tokens=4000000", "--set", "traffic.made.range_ratio=0.01")
     code, out, _ = run(capsys, "chat", *QUICK, *long)
     assert code == 0
-    assert re.search(r"! \d+ requests refused: even alone too long for full tokens", out)
+    sentence = r"! \d+ requests refused: even alone too long for the 1,048,576 positions"
+    assert re.search(sentence, out)
 
 
 def test_a_rate_above_capacity_is_said(capsys: pytest.CaptureFixture[str]) -> None:
