@@ -6,7 +6,7 @@ from reports.memory_text import TextTable
 from reports.quantity import count_text, number_text, scaled_text, share_text
 from reports.served import Served
 from simulator.basis.units import format_rate
-from simulator.serve.scenario import Scenario
+from simulator.serve.scenario import Parallel
 from simulator.serve.spread import Spread
 
 _DASH = "–"
@@ -15,26 +15,20 @@ _DASH = "–"
 def machine_text(served: Served) -> str:
     """Model, chips and layout."""
     scenario = served.run.scenario
-    parallel = scenario.parallel
-    degrees = {"tp": parallel.tp, "dp": parallel.dp, "pp": parallel.pp, "cp": parallel.cp}
-    layout = ", ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
-    if parallel.ep:
-        layout += f"{', ' if layout else ''}ep {parallel.ep}"
-    replicas = count_text(scenario.replicas, "replica")
-    return (
-        f"{scenario.model} on {served.run.chips} x {scenario.chip} "
-        f"({replicas}{', ' if layout else ''}{layout}{_prefill_text(scenario)})"
-    )
-
-
-def _prefill_text(scenario: Scenario) -> str:
-    """Replicas for prompts alone, and their layout where it is another one."""
+    parts = [f"{count_text(scenario.replicas, 'replica')}", *_degrees(scenario.parallel)]
     split = scenario.disaggregation
-    if split is None:
-        return ""
-    apart = split.prefill_parallel
-    layout = "" if apart is None else f" of tp {apart.tp}, dp {apart.dp}, pp {apart.pp}"
-    return f"; {count_text(split.prefill_replicas, 'replica')} for prefill alone{layout}"
+    apart = ""
+    if split is not None:
+        prefill = [count_text(split.prefill_replicas, "replica") + " for prefill alone"]
+        apart = "; " + ", ".join([*prefill, *_degrees(split.prefill_parallel or scenario.parallel)])
+    return f"{scenario.model} on {served.run.chips} x {scenario.chip} ({', '.join(parts)}{apart})"
+
+
+def _degrees(parallel: Parallel) -> list[str]:
+    """Degrees of a layout that are not one."""
+    degrees = {"tp": parallel.tp, "dp": parallel.dp, "pp": parallel.pp, "cp": parallel.cp}
+    named = [f"{name} {degree}" for name, degree in degrees.items() if degree > 1]
+    return named + ([f"ep {parallel.ep}"] if parallel.ep else [])
 
 
 def serve_sentence(served: Served) -> str:

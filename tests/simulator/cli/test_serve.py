@@ -102,7 +102,7 @@ def test_the_same_scenario_gives_the_same_bytes(
             ["chat", *QUICK, "--set", "traffic.made.input_tokens=900000000",
              "--set", "traffic.made.range_ratio=1"],
             2,
-            "none of the 24 requests fits the deployment even alone (24 for the 1,048,576 positions",
+            "none of the 24 requests fits the deployment even alone (24 for the 1,048,576 ",
         ),
     ],
 )  # fmt: skip
@@ -192,3 +192,11 @@ def test_ctrl_c_while_serving_leaves_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "interrupted; nothing partial was written" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_replicas_for_prefill_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    split = "disaggregation={prefill_replicas: 2, prefill_parallel: {tp: 4}}"
+    code, out, _ = run(capsys, "chat", *QUICK, "--set", split)
+    assert code == 0
+    machine = "16 x h200 (1 replica, tp 8; 2 replicas for prefill alone, tp 4)"
+    assert machine in " ".join(out.split())
