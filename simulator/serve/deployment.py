@@ -76,12 +76,16 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
     layers = question.config.num_hidden_layers
     clock, asked = _clock(scenario, parallel, question)
     geometry = stage_geometry(question, stages_of(layers, 1)[0])
-    swap = _swap_ns_per_token(question, geometry)
+    rule = replace(
+        scheduler_rule(scenario, parallel),
+        swap_ns_per_token=_swap_ns_per_token(question, geometry),
+        model_positions=question.config.max_position_embeddings,
+    )
     return Deployment(
         clock=clock,
         asked=asked,
         resources=_resources(question, capacity, scenario, parallel),
-        rule=replace(scheduler_rule(scenario, parallel), swap_ns_per_token=swap),
+        rule=rule,
         lanes=parallel.pp,
         capacity=capacity,
         geometry=geometry,

@@ -45,7 +45,6 @@ class Fleet:
         self._turns = [0, 0]
         self._jumps = jumps
         self._finished = finished
-        self._most_tokens = deployment.capacity.question.config.max_position_embeddings
         makes = prefix_maker(scenario, prefill or deployment, trace)
         split = scenario.disaggregation
         self.decoding = self._lanes(
@@ -72,8 +71,7 @@ class Fleet:
     def submit(self, request: LiveRequest) -> bool:
         """Send a request to a replica; False where it could not be held even alone."""
         first = self.prefilling or self.decoding
-        reason = self._too_long(request)
-        reason = reason or self.decoding[0].refuses(request) or first[0].refuses(request)
+        reason = self.decoding[0].refuses(request) or first[0].refuses(request)
         if reason is not None:
             self.refused[reason] = self.refused.get(reason, 0) + 1
             return False
@@ -81,12 +79,6 @@ class Fleet:
         self.homes[request.index] = place + (len(self.decoding) if self.prefilling else 0)
         first[place].submit(request)
         return True
-
-    def _too_long(self, request: LiveRequest) -> str | None:
-        """The limit of the model that a request is over, or None."""
-        if request.input_tokens + request.output_tokens <= self._most_tokens:
-            return None
-        return f"the {self._most_tokens:,} positions of the model"
 
     def _arrive(self, request: LiveRequest) -> None:
         """The state of a prompt has reached the decode replicas."""

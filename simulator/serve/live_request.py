@@ -16,6 +16,7 @@ class LiveRequest:
     when what is restored has been loaded. `prefilled_tokens`: tokens that prompt steps computed for
     it in all, after preemptions again. `shared_tokens`: of its context, those in pages of the
     prefix cache, which it does not hold itself. `received`: its state came from a prefill replica.
+    `prefix_tokens`: of its input, those hit when it was first taken, before it ever gave way.
     `swapped_tokens`: of its state, those that wait in host memory.
     `joined`: decode steps of the replica when it began to decode; it has finished after
     `finish_step`.
@@ -27,6 +28,7 @@ class LiveRequest:
     output_tokens: int
     prompt_tokens: int = 0
     hit_tokens: int = 0
+    prefix_tokens: int = 0
     computed_tokens: int = 0
     answered_tokens: int = 0
     ready_ns: int = 0

@@ -71,8 +71,10 @@ class Replica:
         return sum(r.waiting_tokens for r in (*self.waiting, *self.prompts))
 
     def refuses(self, request: LiveRequest) -> str | None:
-        """The pool that could not hold the request even alone, or None."""
-        most = request.input_tokens + request.output_tokens
+        """What the request is too long for even alone, the model or a pool; None if it fits."""
+        most, positions = request.input_tokens + request.output_tokens, self.rule.model_positions
+        if positions is not None and most > positions:
+            return f"the {positions:,} positions of the model"
         for resource in self.ledger.resources:
             if resource.units(most) > resource.capacity:
                 return resource.name
@@ -131,10 +133,16 @@ class Replica:
             self.batch.join(request)
             return
         self.prefixes.make_room(self._free_tokens())
-        served = self._swapped_in(request) or self.prefixes.find(request, now)
+        swapped = self._swapped_in(request)
+        served = swapped or self.prefixes.find(request, now)
         # At least the last token is computed: its logits give the first answer.
         request.hit_tokens = min(served.hit_tokens, request.prompt_tokens - 1)
         request.shared_tokens = min(served.shared_tokens, request.hit_tokens)
+        if not request.preemptions:
+            request.prefix_tokens = request.hit_tokens
+        elif swapped is None:
+            # The last token had no state of its own yet.
+            request.recomputed_tokens += request.prompt_tokens - 1 - request.hit_tokens
         request.computed_tokens = 0
         request.ready_ns = now + served.load_ns
         self.ledger.hold(request.held_tokens)
@@ -261,12 +269,9 @@ class Replica:
         self._is_tight = True
         request.preemptions += 1
         request.shared_tokens = 0
-        computed = request.input_tokens + request.answered_tokens - 1
         request.prompt_tokens = request.input_tokens + request.answered_tokens
         if self.rule.preempt == "swap":
-            request.swapped_tokens = computed
-        else:
-            request.recomputed_tokens += computed
+            request.swapped_tokens = request.prompt_tokens - 1
         self.waiting.appendleft(request)
 
     def _finish(self, done: list[LiveRequest]) -> None:

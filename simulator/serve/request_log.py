@@ -33,10 +33,11 @@ class RequestLog:
         return len(self._columns["arrival_ns"])
 
     def write(self, request: LiveRequest, replica: int) -> None:
-        """Everything that is known of a request."""
+        """Everything that is known of a request; hits are those of its input, once."""
         row, columns = request.index, self._columns
         for name in COLUMNS[:-1]:
             columns[name][row] = getattr(request, name)
+        columns["hit_tokens"][row] = request.prefix_tokens
         columns["replica"][row] = replica
 
     def column(self, name: str) -> Ints:

@@ -17,6 +17,7 @@ class SchedulerRule:
     those that the step computes for it (1 + drafts). `step_overhead_ns`: what the host adds to
     every step; `preempt`: what becomes of a request that has to give way, and
     `swap_ns_per_token`: time to read a token of its state back from host memory.
+    `model_positions`: longest request that the model can take, None where there is no limit.
     """
 
     max_requests: int = 256
@@ -28,3 +29,4 @@ class SchedulerRule:
     step_overhead_ns: int = 0
     preempt: Literal["recompute", "swap"] = "recompute"
     swap_ns_per_token: float = 0.0
+    model_positions: int | None = None

@@ -112,6 +112,8 @@ def test_swapped_requests_read_their_state_back() -> None:
     # All that was not read back is one token for each time that a request gave way.
     extra = back.column("prefilled_tokens") - back.column("input_tokens")
     assert extra.sum() == back.column("preemptions").sum()
+    # What is read back is no hit: without a prefix cache there is none.
+    assert back.column("hit_tokens").sum() == again.column("hit_tokens").sum() == 0
     assert found["swap"].end_ns < found["recompute"].end_ns
 
 
@@ -198,6 +200,25 @@ def test_replicas_share_the_load(routing: str) -> None:
     )
     homes = run_scenario(scenario).requests.column("replica")
     assert np.bincount(homes, minlength=3).min() >= 15
+
+
+def test_what_is_hit_again_is_not_computed_again() -> None:
+    deployment = deploy(BASE)
+    tight = tuple(
+        replace(r, capacity=r.fixed * 8 + r.units_per_token * 34_000) if r.pages else r
+        for r in deployment.resources
+    )
+    traffic = made(8, 1000.0, output_tokens=600)
+    scenario = BASE.model_copy(
+        update={"traffic": traffic, "prefix_cache": PrefixCache(tiers="node")}
+    )
+    log = run_scenario(scenario, deployment=replace(deployment, resources=tight)).requests
+    names = ("input_tokens", "recomputed_tokens", "preemptions", "hit_tokens", "prefilled_tokens")
+    given, again, gave_way, hit, computed = (log.column(name) for name in names)
+    assert gave_way.sum() > 0
+    assert (hit <= given).all()
+    # Each time it gives way, the last token had no state of its own yet.
+    assert (given + again + gave_way == hit + computed).all()
 
 
 def test_requests_over_the_positions_of_the_model_are_refused() -> None:
