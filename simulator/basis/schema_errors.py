@@ -64,6 +64,8 @@ def translate(
     """Error of the first fault in the file, with the count of the others."""
     faults: dict[Keys, list[tuple[Keys, dict[str, Any]]]] = {}
     for item in error.errors(include_url=False):
+        if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
+            continue  # only because faulty entries were left out; they are faults of their own
         place, union_at = _place(item["loc"], data, item["type"] == "missing")
         faults.setdefault(union_at or place, []).append((place, dict(item)))
 

@@ -273,6 +273,7 @@ def test_slower_kernels_slow_prefill_replicas_as_well(monkeypatch: pytest.Monkey
     ("old", "new", "message"),
     [
         ("engines: [sglang-0.5]", "engines: [sglang-9]", "unknown engine 'sglang-9'"),
+        ("most_chips: 32", "most_chips: many", "most_chips' is 'many', expected a whole number"),
         ("model: v4-flash", "model: v9", "unknown model 'v9'"),
         ("chip: h200\n", "chip: h200\n  disaggregation: {prefill_replicas: 1}\n", "prefill_shares"),
         ("chip: h200\n", "chip: h200\n  parallel: {pp: 2}\n", "leave pp and cp out"),
