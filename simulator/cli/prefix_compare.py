@@ -190,6 +190,7 @@ def _on_tiers(
     json: Path | None,
 ) -> None:
     """Replay, write, print."""
+    from simulator.layout.room_note import room_note
     from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
 
@@ -211,6 +212,8 @@ def _on_tiers(
             notes.append("~ marks an approximate policy")
         notes += too_small(deployment, policies, trace.block_tokens)
         notes.append(deployment.loads_note)
+        room = room_note(deployment.asked)
+        notes += [room] if room else []
         notes += _write_notes(rows)
         unpriced = [tier.name for tier in deployment.tiers[1:] if tier.price is None]
         if unpriced:

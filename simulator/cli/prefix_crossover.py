@@ -100,6 +100,7 @@ def _print(
     found: list[Crossover], deployment: CacheDeployment, machine: str, new_tokens: int
 ) -> None:
     from reports.text_table import text_table, wrapped
+    from simulator.layout.room_note import room_note
 
     width = console().width
     answer = (
@@ -107,6 +108,9 @@ def _print(
         f"loaded from one tier against computed. {deployment.loads_note}."
     )
     console().print(wrapped(answer, width), style="bold")
+    room = room_note(deployment.asked)
+    if room:
+        console().print(wrapped(f"Note: {room}.", width))
     for one in found:
         wins = (
             "never wins up to the longest"

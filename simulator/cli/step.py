@@ -133,15 +133,20 @@ def _answer(
 
 
 def _costed(asked: AskedStep, choices: Path | None) -> StepResult:
-    """The step, with recorded choices where a file of them is given; a note says so."""
+    """The step; notes say whose choices it has, and what the engine's pools cannot hold."""
     from simulator.cost.step import cost_step
+    from simulator.layout.room_note import room_note
 
-    if choices is None:
-        return cost_step(asked.question, asked.config, asked.chip, asked.node)
-    from simulator.evaluate.choices import load_choices
-    from workloads.run_stats import RunStats
+    stats, notes = None, []
+    if choices is not None:
+        from simulator.evaluate.choices import load_choices
+        from workloads.run_stats import RunStats
 
-    stats = RunStats.of(load_choices(choices, asked.config, asked.question.context))
+        stats = RunStats.of(load_choices(choices, asked.config, asked.question.context))
+        notes.append(
+            f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
+        )
     result = cost_step(asked.question, asked.config, asked.chip, asked.node, stats)
-    note = f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
-    return replace(result, notes=(*result.notes, note))
+    room = room_note(asked)
+    notes += [room] if room else []
+    return replace(result, notes=(*result.notes, *notes))

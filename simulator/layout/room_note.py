@@ -1,0 +1,59 @@
+"""Whether an engine's pools hold what a step or a replay prices, in a sentence."""
+
+from __future__ import annotations
+
+from simulator.basis.errors import InputError
+from simulator.cost.question import AskedStep
+from simulator.layout.capacity import capacity_of
+from simulator.layout.capacity_question import CapacityQuestion, ContextShare
+from simulator.lower.profile import find_profile, layout_of
+
+STEP_TOKENS = 8192
+
+
+def room_note(asked: AskedStep) -> str | None:
+    """What is wrong with the room for the requests of a question; None where they fit.
+
+    As `v4sim capacity` counts it, with 8,192 tokens in flight. An engine whose layout does not
+    store the question's formats is not judged.
+    """
+    question = asked.question
+    layout = layout_of(find_profile(question.engine))
+    try:
+        capacity = capacity_of(
+            CapacityQuestion(
+                config=asked.config,
+                chip=asked.chip,
+                engine=question.engine,
+                layout=layout,
+                parallel=question.layout,
+                stages=1,
+                context_parallel=1,
+                kv=question.kv_dtype,
+                index=question.index_dtype,
+                expert=question.expert_dtype,
+                contexts=(ContextShare(context_tokens=question.context, share=1.0),),
+                in_flight_tokens=STEP_TOKENS,
+                draft_tokens=0,
+                mtp=False,
+                memory_share=layout.memory.share,
+                wanted_requests=None,
+            )
+        )
+    except InputError:
+        return None
+    if capacity.budget_bytes < 0:
+        over = -capacity.budget_bytes / 2**30
+        return (
+            f"{question.model} with experts in {question.expert_dtype} does not fit "
+            f"{question.count} x {question.chip} as {question.layout}: weights and workspace exceed "
+            f"what {question.engine} may use of a chip by {over:,.2f} GiB, and times are as if they "
+            "did fit (v4sim capacity says what would)"
+        )
+    if capacity.requests < question.batch:
+        return (
+            f"pools of {question.engine} hold {capacity.requests:,.2f} requests of "
+            f"{question.context:,} tokens, not the {question.batch:,} of this step (v4sim capacity "
+            "says why)"
+        )
+    return None
