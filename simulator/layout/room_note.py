@@ -46,9 +46,9 @@ def room_note(asked: AskedStep) -> str | None:
         over = -capacity.budget_bytes / 2**30
         return (
             f"{question.model} with experts in {question.expert_dtype} does not fit "
-            f"{question.count} x {question.chip} as {question.layout}: weights and workspace exceed "
-            f"what {question.engine} may use of a chip by {over:,.2f} GiB, and times are as if they "
-            "did fit (v4sim capacity says what would)"
+            f"{question.count} x {question.chip} as {question.layout}: weights and workspace "
+            f"exceed what {question.engine} may use of a chip by {over:,.2f} GiB, and times are "
+            "as if they did fit (v4sim capacity says what would)"
         )
     if capacity.requests < question.batch:
         return (
