@@ -1,7 +1,6 @@
 """Reference counting: by hand, against all-pool hits, and on the real trace."""
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -150,10 +149,8 @@ LRU_PERCENT = {0.3: 4.3, 1: 5.4, 3: 13.9, 10: 29.1, 30: 36.6, 100: 37.4}
 
 
 def test_published_counts_of_mooncake(mooncake):
-    begun = time.perf_counter()
     policies = parse_window_policies(",".join([*POLICY_PERCENT, "zero"]))
     counts = reference_counts(mooncake, policies, PRO)
-    assert time.perf_counter() - begun < 3
     assert counts.requests == 12_031
     assert counts.blocks == 288_500
     assert counts.distinct_blocks == 182_790

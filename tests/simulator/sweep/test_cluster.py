@@ -148,7 +148,7 @@ def test_what_is_no_scheduler_is_one_sentence_within_seconds(tmp_path, monkeypat
         begin = time.monotonic()
         with pytest.raises(InputError, match=words) as caught:
             list(cluster_outcomes(tasks, no_keep, address))
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 60  # not the minutes of a retrying client
     assert "\n" not in caught.value.message
     assert "expected a running Dask scheduler" in caught.value.message
 
