@@ -1,13 +1,15 @@
 """The decorator of the compiled inner loop: numba with a cache on disk that cannot go stale.
 
 Numba notices a change of a function's own file, not of the functions it calls. The cache therefore
-lives in a folder named by a hash of every source file of this package.
+lives in a folder named by a hash of every source file of this package. Where no folder is private
+to the user, code is compiled in memory, anew in every process.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -33,24 +35,56 @@ def source_hash() -> str:
 
 @cache
 def cache_folder() -> str | None:
-    """First place where compiled code can be kept: the package, the user's cache, or none."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    places = [_HERE / "__pycache__", Path(home) / "v4sim", Path(tempfile.gettempdir()) / "v4sim"]
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        places.insert(0, Path(os.environ["NUMBA_CACHE_DIR"]))
+    """First private place for compiled code: NUMBA_CACHE_DIR, the package, the user's cache."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    places = [Path(named)] if named else []
+    places.append(_HERE / "__pycache__")
+    if os.path.isabs(home):
+        places.append(Path(home) / "v4sim")
     for place in places:
-        folder = place / f"dram-{source_hash()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return str(folder)
-        except OSError:
-            continue
+        folder = private_folder(place, f"dram-{source_hash()}")
+        if folder is not None:
+            return str(folder)
     return None
 
 
+def private_folder(place: Path, name: str) -> Path | None:
+    """A writable folder that nobody else can plant files in, made where it is missing; or None.
+
+    Numba unpickles what it finds there, which runs it. The folder is this user's own and closed to
+    all others (0700), no symbolic link, and nobody else can put another one in its place.
+    """
+    if not hasattr(os, "geteuid"):
+        return None  # the system tells no owners
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        folder = place.resolve(strict=True) / name
+        if not all(_only_ours_to_change(parent) for parent in folder.parents):
+            return None
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return None
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            return None
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):  # not writable, or links in a circle
+        return None
+
+
+def _only_ours_to_change(folder: Path) -> bool:
+    """Whether no other user but root can replace an entry of this folder that is ours."""
+    found = folder.lstat()
+    writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return found.st_uid in (0, os.geteuid()) and (
+        not writable or bool(found.st_mode & stat.S_ISVTX)
+    )
+
+
 def compiled(function: F) -> F:
-    """Compile on first call; keep the machine code on disk where a folder is writable."""
+    """Compile on first call; keep the machine code on disk where a folder is private."""
     return _compile(function, {"error_model": "numpy"})
 
 
