@@ -255,10 +255,12 @@ def _as_json(
     from simulator.prefix.replay import Replay
     from simulator.prefix.restore_time import RestoreTimer
     from simulator.prefix.tier import Tier
+    from simulator.prefix.tiered_cache import TieredCache
+    from simulator.prefix.window_parts import Boundary
 
     question = deployment.asked.question
     assumed = [
-        *(Replay, RestoreTimer, HitRule, compare_policies),
+        *(Replay, TieredCache, Boundary, RestoreTimer, HitRule, compare_policies),
         *(PrefillClock, cached_bytes, Tier.usd_per_hour),
     ]
     return {

@@ -81,7 +81,7 @@ def _duel(timer: RestoreTimer, rules: CacheRules, tier: Tier, prefix: int, new: 
 
 def _hit(rules: CacheRules, tier: Tier, prefix: int, new: int) -> PrefixHit:
     granule = rules.granule_tokens
-    span = StoredSpan(resumed=0, known=0, prompt=prefix, end=prefix)
+    span = StoredSpan(resumed=0, known=0, resend=prefix - 1, prompt=prefix, end=prefix)
     kept = dict.fromkeys(rules.policy.kept(span, granule), tier.name)
     windows: LiveRows | Checkpoints = Checkpoints(kept) if kept else NOWHERE
     if rules.policy.everywhere:

@@ -190,7 +190,10 @@ def _windows(trace: Trace, known: KnownPrefixes, policy: WindowPolicy, hits: Int
         end = prompt // block * block
         # What was known holds its windows already, but where a prompt parted from it.
         resumed = max(hit, run) if not policy.marks else hit
-        span = StoredSpan(resumed=resumed, known=run // block * block, prompt=end, end=end)
+        # Equal prompts count whole here: their window is the one at the end.
+        span = StoredSpan(
+            resumed=resumed, known=run // block * block, resend=end, prompt=end, end=end
+        )
         total += len(policy.kept(span, policy.granule_tokens or 1))
     return total
 

@@ -70,7 +70,11 @@ class CacheRules:
 
 
 class TieredCache:
-    """Finds hits and stores prompts; time is the caller's (`now_s`), sizes and places are kept."""
+    """Finds hits and stores prompts; time is the caller's (`now_s`), sizes and places are kept.
+
+    Assumes: a prompt that ends within a trace block keeps a window at the block's start too, for
+    prompts that go on from it, since a trace cannot tell whether they share more; both are counted.
+    """
 
     def __init__(self, tiers: Sequence[Tier], rules: CacheRules, block_tokens: int) -> None:
         rules.check()
@@ -221,7 +225,11 @@ class TieredCache:
         return head
 
     def _kept(self, path: list[Segment], prompt: int, end: int, hit: PrefixHit) -> list[int]:
-        """Where windows are left: what was computed exactly, in whole trace blocks."""
+        """Where windows are left: what was computed exactly, in whole trace blocks.
+
+        A prompt may end within a block. Its id is that of equal prompts alone, which find what is
+        kept within it; for prompts that go on from it, a window is kept before it as well.
+        """
         known = hit.loaded_tokens + hit.recomputed_tokens
         resumed = hit.loaded_tokens
         if hit.replay is not None:
@@ -229,10 +237,14 @@ class TieredCache:
             resumed = known - hit.rounding_tokens - 1
         block = self.block_tokens
         covered = path[-1].end * block
+        whole = whole_granules(min(prompt, covered), block)
+        # The reply is told by the ids of the next prompt, which has the whole blocks of this one.
+        own = covered if end <= prompt else whole
         span = StoredSpan(
             resumed=resumed,
-            known=whole_granules(known, block),
-            prompt=whole_granules(min(prompt, covered), block),
+            known=min(known, own),
+            resend=min(prompt - 1, own),
+            prompt=whole,
             end=whole_granules(min(end, covered), block),
         )
         return self.rules.policy.kept(span, self.rules.granule_tokens)

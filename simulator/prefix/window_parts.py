@@ -14,12 +14,14 @@ from simulator.prefix.window_geometry import ReplayWork, WindowGeometry
 class StoredSpan:
     """What a request adds to the cache, in tokens from the start of the prompt.
 
-    `known`: leading tokens that were known before. `prompt`: end of the prompt. `end`: end of the
-    reply. A window can be kept at boundaries in (`resumed`, `end`], the tokens that were computed.
+    `known`: leading tokens that were known before. `prompt`: end of the prompt. `resend`: tokens of
+    it that an equal prompt can find, which computes its last one at least. `end`: end of the reply.
+    A window can be kept at boundaries in (`resumed`, `end`], the tokens that were computed.
     """
 
     resumed: int
     known: int
+    resend: int
     prompt: int
     end: int
 
@@ -90,13 +92,20 @@ class Periodic(WindowPart):
 
 @dataclass(frozen=True, slots=True)
 class Boundary(WindowPart):
-    """A window at the end of every prompt and of every reply, cut to a whole granule."""
+    """A window at the end of every prompt and of every reply, cut to a whole granule.
+
+    A prompt that ends with a granule leaves two: at its end for prompts that go on from it, and one
+    granule before for equal ones, whose last token has to be computed.
+
+    Assumes: engines keep both. vLLM 0.33 keeps the earlier one alone unless it drafts with the
+    model's own layer, so that the first prompt that goes on computes one granule more there.
+    """
 
     marks = ("prompt_end", "reply_end")
 
     def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
         """Ends of prompt and reply."""
-        ends = {whole_granules(span.prompt, granule), whole_granules(span.end, granule)}
+        ends = {whole_granules(end, granule) for end in (span.resend, span.prompt, span.end)}
         return sorted(end for end in ends if end > span.resumed)
 
 

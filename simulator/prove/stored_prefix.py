@@ -77,7 +77,13 @@ class StoredPrefix:
         self.tokens = tokens
         self.window = state.evaluator.config.sliding_window
         self.granule = max(PAGE_TOKENS, policy.granule_tokens or 0)
-        span = StoredSpan(resumed=0, known=0, prompt=prompt_tokens, end=len(tokens))
+        span = StoredSpan(
+            resumed=0,
+            known=0,
+            resend=prompt_tokens - 1,
+            prompt=prompt_tokens,
+            end=len(tokens),
+        )
         self.kept = [at for at in policy.kept(span, self.granule) if at <= len(tokens)]
         self.written = StoredBytes()
         self.read = StoredBytes()

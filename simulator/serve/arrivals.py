@@ -92,7 +92,7 @@ class Arrivals:
                 index=index,
                 arrival_ns=int(self.env.now),
                 input_tokens=int(self.trace.input_tokens[index]),
-                output_tokens=max(1, int(self.trace.output_tokens[index])),
+                output_tokens=int(self.trace.output_tokens[index]),
             )
         )
 

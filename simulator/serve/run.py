@@ -16,7 +16,7 @@ from simulator.serve.request_log import RequestLog
 from simulator.serve.scenario import Scenario
 from simulator.serve.step_log import StepLog
 from simulator.serve.tiered_prefixes import TieredPrefixes
-from simulator.serve.traffic import trace_of
+from simulator.serve.traffic import answered, trace_of
 from workloads.traffic.trace import Trace
 
 Progress = Callable[[int, int], None]
@@ -55,7 +55,7 @@ def run_scenario(
     split = scenario.disaggregation
     if split is not None and prefill is None:
         prefill = deploy(scenario, split.prefill_parallel)
-    trace = trace if trace is not None else trace_of(scenario)
+    trace = answered(trace) if trace is not None else trace_of(scenario)
     env = simpy.Environment(0)
     log = RequestLog(len(trace))
     ended = 0

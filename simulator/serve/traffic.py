@@ -23,7 +23,24 @@ _MOST_NS = 100 * 365 * 86400 * 10**9
 
 
 def trace_of(scenario: Scenario) -> Trace:
-    """Requests of a scenario, seeded by it."""
+    """Requests of a scenario, seeded by it; every one has an answer."""
+    return answered(_asked(scenario))
+
+
+def answered(trace: Trace) -> Trace:
+    """A trace whose requests ask for a token at least, which comes with the prompt; it says so."""
+    silent = int((trace.output_tokens < 1).sum())
+    if not silent:
+        return trace
+    note = (
+        f"{silent:,} of {len(trace):,} requests ask for no output token and are served with one, "
+        "which the prompt's own step gives"
+    )
+    outputs = np.maximum(trace.output_tokens, 1)
+    return replace(trace, output_tokens=outputs, notes=(*trace.notes, note))
+
+
+def _asked(scenario: Scenario) -> Trace:
     traffic = scenario.traffic
     if traffic.made is not None:
         return made_trace(traffic.made, scenario.seed)
@@ -94,7 +111,10 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
     draw = np.random.default_rng(seed)
     count = shape.requests
     inputs = _lengths(draw, shape.input_tokens, shape.range_ratio, count)
-    inputs = np.maximum(inputs, shape.shared_prefix_tokens + (shape.shared_prefix_tokens > 0))
+    shared = shape.shared_prefix_tokens
+    least = shared + (shared > 0)
+    notes = _made_notes(shape, inputs, least)
+    inputs = np.maximum(inputs, least)
     offsets, first, counts = _blocks(shape, inputs)
     none = np.full(count, NO_TIME, dtype=np.int64)
     return Trace(
@@ -109,7 +129,25 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
         run_offsets=offsets,
         run_first=first,
         run_count=counts,
+        notes=notes,
     )
+
+
+def _made_notes(shape: FixedShape, inputs: Ints, least: int) -> tuple[str, ...]:
+    """What is asked for of lengths and is not made so."""
+    notes, shared = [], shape.shared_prefix_tokens
+    short = int((inputs < least).sum())
+    if short:
+        notes.append(
+            f"{short:,} of {len(inputs):,} inputs were drawn shorter than the {shared:,} shared "
+            f"tokens and one of their own, and are made {least:,} tokens long"
+        )
+    if shared % MADE_BLOCK_TOKENS:
+        notes.append(
+            f"of {shared:,} shared tokens {shared // MADE_BLOCK_TOKENS * MADE_BLOCK_TOKENS:,} can "
+            f"be found again: prompts are told apart in blocks of {MADE_BLOCK_TOKENS}"
+        )
+    return tuple(notes)
 
 
 def _lengths(draw: np.random.Generator, most: int, ratio: float, count: int) -> Ints:

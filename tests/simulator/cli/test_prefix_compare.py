@@ -35,6 +35,22 @@ def run(capsys, *arguments):
     return code, " ".join(captured.out.split()), captured.err
 
 
+@pytest.mark.parametrize(("tokens", "hit"), [(4_096, 3_840), (4_097, 4_096)])
+def test_a_prompt_that_is_sent_again(capsys, tmp_path, tokens, hit):
+    """Whole granules of vLLM's 256 tokens before the last token, which is computed."""
+    path, out = tmp_path / "again.jsonl", tmp_path / "out.json"
+    row = {"input_length": tokens, "output_length": 10, "hash_ids": list(range(-(-tokens // 512)))}
+    path.write_text("".join(json.dumps({"timestamp": t, **row}) + "\n" for t in (0, 60_000)))
+    code, text, _ = run(
+        capsys, "--trace", path, "--model", "v4-flash", "--engine", "vllm-0.33",
+        "--policies", "full,boundary,vllm:0,sglang", "--json", out,
+    )  # fmt: skip
+    assert code == 0
+    shares = [row["hit_fraction"] for row in json.loads(out.read_text())["policies"]]
+    assert shares == [hit / (2 * tokens)] * 4
+    assert f"{50 * hit / tokens:.2f}" in text
+
+
 def test_help_has_an_example(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0

@@ -54,16 +54,17 @@ def replay(
     choose=False,
     share_link=False,
     geometry=GEOMETRY,
+    sizes=SIZES,
     **options,
 ):
     tiers = tiers_of(*capacities)
     policy = parse_window_policy(name)
     rules = CacheRules(
-        policy=policy, geometry=geometry, sizes=SIZES, write=find_write_policy(write), **options
+        policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy(write), **options
     )
     cache = TieredCache(tiers, rules, trace.block_tokens)
     timer = RestoreTimer(
-        tiers=tiers, sizes=SIZES, layers=5, prefill_ns=prefill_ns, rows_with_pages=policy.everywhere
+        tiers=tiers, sizes=sizes, layers=5, prefill_ns=prefill_ns, rows_with_pages=policy.everywhere
     )
     how = ReplayRules(choose=choose, share_link=share_link, token_ns=lambda context: 1_000)
     return Replay(trace, cache, timer, how).run(), cache
@@ -163,12 +164,71 @@ def test_with_room_for_all_it_is_the_reference_served(asked, name):
     inputs = trace.input_tokens
     served = replace(known, tokens=np.minimum(known.tokens, (inputs - 1) // 32 * 32))
     hits, _ = policy_hits(trace, served, policy, GEOMETRY)
-    totals, _ = replay(trace, name, [LARGE])
     if name == "boundary":
-        # A mark at the very end of a prompt is out of reach of the same prompt.
-        assert totals.loaded_tokens <= hits.sum()
-    else:
-        assert totals.loaded_tokens == hits.sum()
+        hits = hits_of_prompt_ends(asked, block_tokens=32)
+    totals, _ = replay(trace, name, [LARGE])
+    assert totals.loaded_tokens == sum(hits)
+
+
+def hits_of_prompt_ends(asked, block_tokens):
+    """A window at every prompt's end, and one page before it, where the prompt itself resumes."""
+    ends, hits = set(), []
+    for ids in asked:
+        hits.append(max((n for n in range(len(ids)) if tuple(ids[:n]) in ends), default=0))
+        ends |= {tuple(ids), tuple(ids[:-1])}
+    return [block_tokens * n for n in hits]
+
+
+@given(
+    st.integers(1, 5_000), st.integers(1, 5), st.sampled_from([1, 16, 64, 128, 512]),
+    st.sampled_from(["full", "boundary", "boundary+junction", "vllm:0", "sglang"]),
+)  # fmt: skip
+def test_an_equal_prompt_resumes_before_its_last_token(tokens, pages, block, name):
+    """With room, all whole granules before the last token are hit, wherever the prompt ends."""
+    granule = 32 * pages if name in ("full", "boundary", "boundary+junction") else 256 * pages
+    ids = list(range(-(-tokens // block)))
+    trace = trace_of([ids, ids, ids], block, lengths=[tokens] * 3, arrival_s=1_000.0 * np.arange(3))
+    sizes = replace(SIZES, page_tokens=granule)
+    totals, _ = replay(trace, name, [LARGE, LARGE], sizes=sizes)
+    assert totals.loaded_tokens == 2 * ((tokens - 1) // granule * granule)
+    assert totals.recomputed_tokens + totals.computed_tokens == 3 * tokens - totals.loaded_tokens
+
+
+@pytest.mark.parametrize(("tokens", "windows"), [(128, 2), (127, 1), (129, 1), (100, 1), (32, 1)])
+def test_what_a_prompt_leaves_is_counted(tokens, windows):
+    """One that ends with a page leaves two windows of 240 bytes, at its end and a page before."""
+    trace = trace_of([list(range(-(-tokens // 32)))], block_tokens=32, lengths=[tokens])
+    totals, cache = replay(trace, "boundary", [LARGE])
+    block = 320
+    assert totals.tiers[0].written_bytes == -(-tokens // 32) * block + windows * 240
+    assert cache.stores[0].windows.used == windows
+
+
+def test_a_prompt_that_goes_on_hits_the_whole_one_before():
+    """128 tokens, then 160 of which they are the first, then the first ones again."""
+    asked = [list(range(4)), list(range(5)), list(range(4))]
+    for name in ("boundary", "vllm:0"):
+        sizes = replace(SIZES, page_tokens=32 if name == "boundary" else 256)
+        block = 32 if name == "boundary" else 256
+        totals, _ = replay(far_apart(asked, block), name, [LARGE], sizes=sizes)
+        assert totals.loaded_tokens == (4 + 3) * block
+
+
+def test_a_prompt_that_ends_within_a_block_serves_equal_and_longer_ones():
+    """Blocks of 128 tokens, pages of 32: 250 tokens, the same, then 400 that share one block."""
+    trace = trace_of(
+        [[1, 2], [1, 2], [1, 3, 4, 5]], 128, [250, 250, 400], arrival_s=[0.0, 1_000.0, 2_000.0]
+    )
+    totals, cache = replay(trace, "boundary", [LARGE])
+    assert totals.loaded_tokens == 224 + 128
+    # Of the first prompt at 128 and 224, of the last one at 384.
+    assert cache.stores[0].windows.used == 3
+
+
+def test_a_junction_is_where_an_equal_prompt_could_resume():
+    """Three times 128 tokens: the second finds no window and leaves one for the third."""
+    totals, _ = replay(far_apart([list(range(4))] * 3), "junction", [LARGE])
+    assert totals.loaded_tokens == 96
 
 
 @settings(max_examples=60)

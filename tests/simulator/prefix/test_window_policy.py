@@ -55,7 +55,7 @@ def test_a_replay_is_never_longer_than_the_distance(distance):
 
 
 def test_where_windows_are_kept():
-    span = StoredSpan(resumed=1_000, known=2_200, prompt=5_000, end=5_500)
+    span = StoredSpan(resumed=1_000, known=2_200, resend=4_999, prompt=5_000, end=5_500)
     kept = {
         "full": [],
         "periodic:2048": [2_048, 4_096],
@@ -67,6 +67,14 @@ def test_where_windows_are_kept():
     for name, expected in kept.items():
         assert parse_window_policy(name).kept(span, 128) == expected
     assert parse_window_policy("full").everywhere
+
+
+def test_a_prompt_that_ends_with_a_granule_keeps_the_one_before():
+    span = StoredSpan(resumed=0, known=0, resend=1_023, prompt=1_024, end=1_100)
+    assert parse_window_policy("boundary").kept(span, 256) == [768, 1_024]
+    assert parse_window_policy("boundary").kept(replace(span, resumed=768), 256) == [1_024]
+    one_more = replace(span, resend=1_024, prompt=1_025)
+    assert parse_window_policy("boundary").kept(one_more, 256) == [1_024]
 
 
 def test_engines_are_sums_of_the_same_parts():

@@ -10,7 +10,7 @@ import pytest
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.serve.run import run_scenario
 from simulator.serve.scenario import FixedShape, Parallel, Scenario, Traffic, load_scenario
-from simulator.serve.traffic import first_requests, made_trace, select, trace_of
+from simulator.serve.traffic import answered, first_requests, made_trace, select, trace_of
 from workloads.traffic.trace import NO_REQUEST
 
 
@@ -36,6 +36,39 @@ def test_made_requests_by_hand() -> None:
     assert (first[:4] == second[:4]).all()
     assert not set(first[4:]) & set(second[4:])
     assert len(first) == -(-int(trace.input_tokens[0]) // 64)
+
+
+def test_lengths_that_are_not_made_as_asked_are_told() -> None:
+    """Inputs of 100 to 1,000 with 300 shared tokens: those of 300 and less become 301."""
+    keys = {"input_tokens": 1000, "output_tokens": 10, "requests": 500, "rate_per_s": 5.0}
+    plain = made_trace(FixedShape(**keys, range_ratio=0.1), 3)  # type: ignore[arg-type]
+    assert plain.notes == ()
+    shape = FixedShape(**keys, range_ratio=0.1, shared_prefix_tokens=300)  # type: ignore[arg-type]
+    trace = made_trace(shape, 3)
+    short = int((plain.input_tokens <= 300).sum())
+    assert 0 < short < 500
+    assert (trace.input_tokens == np.maximum(plain.input_tokens, 301)).all()
+    assert trace.notes == (
+        f"{short} of 500 inputs were drawn shorter than the 300 shared tokens and one of their "
+        "own, and are made 301 tokens long",
+        "of 300 shared tokens 256 can be found again: prompts are told apart in blocks of 64",
+    )
+
+
+def test_requests_without_output_are_served_with_one_token_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = "0,100,5\n1,200,0\n2,300,0\n"
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n" + rows)
+    found = run_scenario(scenario(Traffic(trace=str(path))).model_copy(update={
+        "parallel": Parallel(tp=8), "fidelity": "roofline",
+    }))  # fmt: skip
+    assert found.requests.column("output_tokens").tolist() == [5, 1, 1]
+    assert found.trace.output_tokens.tolist() == [5, 1, 1]
+    assert found.trace.notes[-1] == (
+        "2 of 3 requests ask for no output token and are served with one, which the prompt's own "
+        "step gives"
+    )
+    assert answered(found.trace) is found.trace
 
 
 @pytest.mark.parametrize(("arrivals", "cv", "spread"), [("gamma", 2.0, 2.0), ("fixed", 1.0, 0.0)])
