@@ -58,7 +58,7 @@ jobs = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(starts, jobs), min_size=1, max_size=6))
 def test_no_job_is_faster_than_alone_and_no_pipe_serves_more_than_it_can(
     batch: list[tuple[int, Job]],

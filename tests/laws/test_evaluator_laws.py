@@ -75,7 +75,7 @@ def test_page_size_changes_nothing_to_the_bit(page_tokens):
     assert np.array_equal(run_alone(ids, chunks), run_alone(ids, chunks, page_tokens=page_tokens))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(order=st.permutations(range(4)), row=st.integers(0, 2))
 def test_physical_order_of_pages_and_rows_changes_nothing_to_the_bit(order, row):
     ids = tokens(270)
@@ -86,7 +86,7 @@ def test_physical_order_of_pages_and_rows_changes_nothing_to_the_bit(order, row)
     assert np.array_equal(np.concatenate(logits), plain)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(cuts=st.sets(st.integers(1, 279), max_size=6))
 def test_chunking_changes_nothing_also_with_chunks_longer_than_the_window(cuts):
     ids = tokens(280)

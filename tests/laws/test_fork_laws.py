@@ -54,7 +54,7 @@ def test_forks_go_on_independently_and_equal_the_run_without_a_fork(own, stem):
         assert np.abs(np.concatenate(got[request]) - alone[stem:]).max() < 1e-12
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     own=st.sampled_from(OWN_PAGES),
     stems=st.lists(st.integers(1, 140), min_size=2, max_size=3),

@@ -88,7 +88,7 @@ runs = st.lists(
 
 
 @given(runs, st.sampled_from(POLICIES), st.sampled_from([1, 2]), st.sampled_from([2, 4, 16]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_twin_agrees_access_for_access(given_runs, policy, partitions, ways) -> None:
     spec = CacheSpec(capacity_bytes=8192, ways=ways, partitions=partitions, policy=policy)
     accesses = access_list(*zip(*given_runs, strict=True))
@@ -102,7 +102,7 @@ def test_the_twin_agrees_access_for_access(given_runs, policy, partitions, ways)
 
 
 @given(runs, st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_larger_fully_associative_lru_cache_never_hits_less(given_runs, lines) -> None:
     accesses = access_list(*zip(*given_runs, strict=True))
     hits = [
@@ -113,7 +113,7 @@ def test_a_larger_fully_associative_lru_cache_never_hits_less(given_runs, lines)
 
 
 @given(runs, st.sampled_from(POLICIES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_counts_and_bytes_add_up(given_runs, policy) -> None:
     spec = CacheSpec(capacity_bytes=4096, ways=4, policy=policy)
     accesses = access_list(*zip(*given_runs, strict=True))

@@ -5,7 +5,7 @@ a slot with two owners, a copy that was left out or a page freed too early reads
 """
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -212,8 +212,6 @@ def test_random_operations_keep_every_invariant():
         settings=settings(
             max_examples=80,
             stateful_step_count=60,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
         ),
     )
     assert AllocatorMachine.operations >= OPERATIONS

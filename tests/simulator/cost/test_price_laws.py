@@ -144,13 +144,13 @@ def chips(draw: st.DrawFn) -> ChipSpec:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(demands(), chips())
 def test_roofline_bounds_any_kernel_on_any_chip(demand: Demand, chip: ChipSpec) -> None:
     assert_bounds(demand, target(chip))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(demands(), chips(), st.floats(1.0, 4.0))
 def test_more_bandwidth_or_a_higher_clock_never_slows_a_kernel(
     demand: Demand, chip: ChipSpec, factor: float

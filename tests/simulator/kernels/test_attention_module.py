@@ -192,7 +192,7 @@ def test_weights_that_fit_the_cache_are_warm():
         assert (output.seconds["dram_bandwidth"][0] > 0) == cold
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     chip=st.sampled_from(CHIPS),
     name=st.sampled_from(sorted(FAMILIES)),

@@ -40,7 +40,7 @@ def test_balanced_is_the_rule_token_by_token():
     topk=st.integers(1, 8),
     distribution=st.sampled_from(DISTRIBUTIONS),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_choice_goes_to_an_expert_that_has_at_most_one_a_token(
     tokens, experts, topk, distribution
 ):

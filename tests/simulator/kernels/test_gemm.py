@@ -127,7 +127,7 @@ def test_few_blocks_in_flight_hide_matrix_work_under_the_wait():
 
 
 @given(case=st.sampled_from(CASES), m=sizes, n=sizes, k=depths, warm=st.floats(0, 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_call_beats_the_roofs_and_parts_add_up(case, m, n, k, warm):
     chip, dtype = find_chip(case[0]), case[1]
     form = FORMATS[dtype]
@@ -141,7 +141,7 @@ def test_no_call_beats_the_roofs_and_parts_add_up(case, m, n, k, warm):
 
 
 @given(case=st.sampled_from(CASES), m=sizes, n=sizes, k=depths)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_better_chip_is_never_slower(case, m, n, k):
     chip, dtype = find_chip(case[0]), case[1]
     constants = own(dtype, chip)
@@ -160,7 +160,7 @@ def test_a_better_chip_is_never_slower(case, m, n, k):
 
 
 @given(case=st.sampled_from(CASES), m=sizes, n=sizes, k=depths, axis=st.sampled_from("mnk"))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_larger_call_is_never_faster(case, m, n, k, axis):
     chip, dtype = find_chip(case[0]), case[1]
     size = {"m": m, "n": n, "k": k}

@@ -196,7 +196,7 @@ def pairings():
 
 
 @given(pairing=st.sampled_from(pairings()), shape=SHAPES, factor=st.floats(1.01, 4.0))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_laws(pairing, shape, factor):
     name, chip_name = pairing
     family, chip = FAMILIES[name], find_chip(chip_name)

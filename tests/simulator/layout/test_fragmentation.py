@@ -43,7 +43,7 @@ def test_pages_are_those_of_the_capacity_rules(engine: str, context: int) -> Non
     assert held == sum(charge.nbytes for charge in request_charges(apart.geometry, load))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from(ENGINES),
     st.sampled_from(["separate", "buckets", "one-block"]),
@@ -58,7 +58,7 @@ def test_parts_add_up(engine: str, grouping: str, padding: str, page: int, mix) 
         assert min(one.padding_bytes, one.partial_bytes, one.slack_bytes) >= -1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(ENGINES), st.integers(1, 8), st.integers(2, 4), MIXES)
 def test_a_multiple_of_a_page_never_fragments_less(  # type: ignore[no-untyped-def]
     engine: str, pages: int, times: int, mix
@@ -69,7 +69,7 @@ def test_a_multiple_of_a_page_never_fragments_less(  # type: ignore[no-untyped-d
     assert all(more[name] >= less[name] - 1e-6 for name in less)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from(ENGINES),
     st.sampled_from(["separate", "buckets", "one-block"]),

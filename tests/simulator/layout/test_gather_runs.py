@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.bandwidth.access import Access
@@ -76,7 +76,6 @@ def test_bursts_of_a_run(span: int, start: int, bursts: float) -> None:
     assert bursts_touched(span, start) == bursts
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["h200", "b200", "ascend-910b3"]),
     st.integers(1, 10**6),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from unittest.mock import Mock
 
 import pytest
 
 from simulator.basis.errors import InputError
 from simulator.cost.question import ask
+from simulator.cost.tile import price_by_tiles
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import DEFAULT_PADDINGS, ENGINE
 from simulator.layout.sweep import (
@@ -65,13 +66,18 @@ def step_of(asked: SweepQuestion) -> LayoutStep:
     return LayoutStep(step, contexts, own_runs(asked))
 
 
-def test_two_hundred_points_in_time() -> None:
+def test_two_hundred_points_price_a_kernel_once_for_equal_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    priced = Mock(wraps=price_by_tiles)
+    monkeypatch.setattr("simulator.layout.layout_step.price_by_tiles", priced)
     points = sweep_points("all", DEFAULT_PAGES[1:], DEFAULT_PADDINGS, SHARED)[:201]
     asked = question()
-    start = time.perf_counter()
     step = step_of(asked)
     costs = list(sweep(asked, points, step))
-    assert time.perf_counter() - start < 20
+    kernels = {call.args[0] for call in priced.call_args_list}
+    rates = {tuple(run.efficiency for run in cost.runs) for cost in costs}
+    assert priced.call_count <= len(kernels) * len(rates) < len(points) * len(kernels) / 2
     assert [cost.point for cost in costs] == points
     assert all(0 < cost.dram_efficiency <= 1 for cost in costs)
     assert all(cost.step_ps for cost in costs)

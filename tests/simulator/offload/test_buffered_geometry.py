@@ -67,7 +67,7 @@ def test_host_bytes_are_pages() -> None:
 
 
 @given(st.integers(1, 20_000), st.integers(1, 20_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_larger_buffers_never_take_less(one: int, other: int) -> None:
     low, high = sorted((one, other))
     pages = [buffered(geometry(), size).pool(BUFFER) for size in (low, high)]

@@ -49,7 +49,7 @@ def test_a_backup_that_the_link_cannot_carry_stretches_the_step() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 200))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_less_overlap_is_never_faster_and_the_offload_never_than_without(
     one: float, other: float, requests: int
 ) -> None:

@@ -36,7 +36,7 @@ class PlainBuffer:
     st.lists(st.lists(st.integers(0, 20), min_size=0, max_size=5, unique=True), max_size=30),
     st.integers(5, 12),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_misses_are_those_of_a_plain_list(steps: list[list[int]], capacity: int) -> None:
     ours, plain = HotBuffer(capacity), PlainBuffer(capacity)
     for picks in steps:
@@ -45,7 +45,7 @@ def test_misses_are_those_of_a_plain_list(steps: list[list[int]], capacity: int)
 
 
 @given(st.lists(st.lists(st.integers(0, 20), max_size=5, unique=True), max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_larger_buffer_never_misses_more(steps: list[list[int]]) -> None:
     queries = [np.array(picks, dtype=np.int64) for picks in steps]
     totals = [

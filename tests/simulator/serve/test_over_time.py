@@ -42,7 +42,7 @@ def test_covered_time_by_hand():
     assert time_integral([0, 4], [10, 6], [5, 20]).tolist() == [6.0, 12.0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**8), st.integers(1, 2500), st.integers(1, 300)),

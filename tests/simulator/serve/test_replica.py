@@ -56,7 +56,7 @@ def test_prompts_go_first_where_the_rule_says_so() -> None:
     assert not decoding["decoding"][decoding["prompts"] > 0].any()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(requests, rules)
 def test_jumps_change_nothing(rows: list[tuple[int, int, int]], rule: SchedulerRule) -> None:
     trace = trace_of(rows)
@@ -68,7 +68,7 @@ def test_jumps_change_nothing(rows: list[tuple[int, int, int]], rule: SchedulerR
         np.testing.assert_array_equal(column, stepped.replica.log.columns()[name], name)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(requests, rules)
 def test_everybody_is_served_and_memory_is_returned(
     rows: list[tuple[int, int, int]], rule: SchedulerRule

@@ -33,7 +33,7 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(requests, rules, st.booleans(), st.integers(1, 3))
 def test_every_run_keeps_the_laws(rows, rule, tight, replicas):
     run = run_of(rows, rule, [POOL] if tight else [], replicas=replicas)

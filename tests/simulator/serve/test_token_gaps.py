@@ -37,7 +37,7 @@ def test_prompts_that_run_alone_are_waited_for():
     assert _gaps(run) == {2.0: 1, 13.0: 1, 3.0: 3}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**8), st.integers(1, 2500), st.integers(1, 90)),

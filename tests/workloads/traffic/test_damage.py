@@ -80,7 +80,7 @@ def test_samples_are_told_and_keep_the_laws(name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_damaged_bytes(name, data):
     text = bytearray(SAMPLES[name].encode())
@@ -109,7 +109,7 @@ def paths(value, before=()):
 
 
 @pytest.mark.parametrize("name", ROWS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_odd_values(name, data):
     rows = json.loads(json.dumps(ROWS[name]))

@@ -121,7 +121,7 @@ def test_rewritten_blocks_cut_the_prefix(tmp_path):
     assert distinct_ids(cut) - distinct_ids(whole) == lost // 64
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 12), st.integers(0, 200), st.integers(0, 5000), st.integers(0, 3),
     st.floats(0, 0.5), st.integers(0, 99),
