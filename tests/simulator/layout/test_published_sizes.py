@@ -12,6 +12,7 @@ from simulator.layout.sizing import fit_requests
 from simulator.layout.sizing_rules import BlockSizing, WindowSizing
 from simulator.layout.window_fit import (
     capped_window_tokens,
+    fit_window,
     full_token_bytes,
     window_token_bytes,
 )
@@ -107,6 +108,35 @@ def test_longest_context_of_blocks(blocks: int, in_flight: int, longest: int) ->
     bound = geometry("vllm-0.22", "v4-flash")
     load = Load(context_tokens=1, in_flight_tokens=in_flight)
     assert longest_context(bound, blocks_rule(bound), blocks, load) == longest
+
+
+def test_pages_of_a_request_in_pools_of_fixed_size() -> None:
+    """8,192 tokens in 32 pages; a window of 128 and one page of 256 in whole pages are two.
+
+    All 43 layers of V4-Flash have a window; 21 keep an entry of 4 tokens, 20 one of 128.
+    """
+    bound = geometry("sglang-0.5", "v4-flash")
+    load = Load(context_tokens=8_192)
+    fit = fit_window(bound, window_rule(bound), 40 * GIB, load)
+    assert {charge.name: charge.units for charge in fit.charges} == {
+        "window": 43 * 2,
+        "c4": 21 * 32,
+        "c4_index": 21 * 32,
+        "c128": 20 * 32,
+        "c4_state": 21 * 2,
+        "c4_index_state": 21 * 2,
+        "c128_state": 20,
+    }
+    held = {charge.name: charge.nbytes for charge in fit.charges}
+    assert held["window"] == 43 * 2 * 149_760
+    assert held["c4"] == 21 * 32 * 37_440
+    assert held["c4_index"] == 21 * 32 * 8_448
+    assert held["c128"] == 20 * 32 * 1_728
+    assert fit.fixed_bytes == sum(
+        held[name] for name in ("window", "c4_state", "c4_index_state", "c128_state")
+    )
+    # Set aside for the 256 requests that it may run: 128 rows of 4,096 bytes in each of 20 layers.
+    assert fit.reserved[0].nbytes == 256 * 20 * 128 * 4_096
 
 
 def test_million_token_requests_on_eight_b200() -> None:

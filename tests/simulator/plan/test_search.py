@@ -11,7 +11,7 @@ import pytest
 import hwmodels
 from simulator.basis.errors import InputError
 from simulator.plan import plan_question
-from simulator.plan.bounds import fewest_replicas, missed_target, unloaded
+from simulator.plan.bounds import Unloaded, fewest_replicas, missed_target, unloaded
 from simulator.plan.candidates import candidates
 from simulator.plan.journal import Journal
 from simulator.plan.outcome import outcome_of
@@ -31,7 +31,7 @@ from simulator.serve.scenario import (
     ServiceLevels,
     Traffic,
 )
-from simulator.serve.traffic import trace_of
+from simulator.serve.traffic import made_trace, trace_of
 
 
 def priced(usd: float) -> Prices:
@@ -132,6 +132,28 @@ def test_fewest_replicas_by_hand() -> None:
     assert needed >= np.floor(work / (span + 2 * floors.work_ns.max()))
     relaxed = asked.scenario.model_copy(update={"service_levels": ServiceLevels(tpot_ms=5)})
     assert fewest_replicas(floors, trace, relaxed, 50) == 1
+
+
+@pytest.mark.parametrize(
+    ("per_replica", "target_s", "fewest"), [(1, 1.0, 2), (2, 1.0, 1), (1, 2.0, 2), (1, 0.5, 3)]
+)
+def test_prompts_under_way_are_not_late_yet(per_replica: int, target_s: float, fewest: int) -> None:
+    """Ten prompts of a second at once, half of which may be late, and one beside: six.
+
+    By the target n lanes have done n x target whole ones, and n more may be done a moment later:
+    10 - n x target - n <= 6. In a second two lanes (10 - 2 - 2), one by itself not (10 - 1 - 1);
+    in two seconds two as well (10 - 4 - 2; one: 10 - 2 - 1); in half a second three (10 - 1 - 3).
+    """
+    ones = np.full(10, 1e9)
+    levels = ServiceLevels(ttft_s=target_s, percentile=50.0)
+    scenario = question(1.0, None).scenario.model_copy(update={"service_levels": levels})
+    trace = made_trace(
+        FixedShape(input_tokens=8, output_tokens=8, requests=10, rate_per_s=1.0), seed=1
+    )
+    at_once = replace(trace, arrival_ns=np.zeros(10, dtype=np.int64))
+    least = Unloaded(prompt_ns=ones, token_ns=ones, work_ns=ones)
+    found = fewest_replicas(least, at_once, scenario, 50, lambda n: per_replica * n)
+    assert found == fewest
 
 
 def test_a_target_below_the_floor_is_ruled_out_with_numbers() -> None:
