@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from math import lcm
 
-from simulator.basis.errors import InputError
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.eviction import Usage, parse_eviction
 from simulator.prefix.granularity import known_tokens, whole_granules
@@ -22,8 +21,8 @@ from simulator.prefix.segment_pool import SegmentPool
 from simulator.prefix.tier import Tier
 from simulator.prefix.tier_store import RowsWithPages, TierCheckpoints, TierStore
 from simulator.prefix.window_geometry import WindowGeometry
-from simulator.prefix.window_parts import Periodic, StoredSpan
-from simulator.prefix.window_policy import FINEST_GRANULE_TOKENS, WindowPolicy
+from simulator.prefix.window_parts import StoredSpan
+from simulator.prefix.window_policy import WindowPolicy
 from simulator.prefix.window_pool import Checkpoint, WindowPool
 from simulator.prefix.write_policy import WritePolicy
 from simulator.prefix.write_queue import WriteQueue
@@ -56,17 +55,8 @@ class CacheRules:
         )
 
     def check(self) -> None:
-        """Engines of larger pages than the finest keep windows at the ends of pages alone."""
-        granule = self.granule_tokens
-        if granule <= FINEST_GRANULE_TOKENS:
-            return
-        for part in self.policy.parts:
-            if isinstance(part, Periodic) and part.period % granule:
-                near = max(1, round(part.period / granule)) * granule
-                raise InputError(
-                    f"window policy {self.policy.name!r}: a period of {part.period:,} tokens is no "
-                    f"multiple of the {granule:,} of a hit; nearest is {near:,}"
-                )
+        """Raise InputError where the policy does not go with the granules of a hit."""
+        self.policy.check(self.granule_tokens)
 
 
 class TieredCache:

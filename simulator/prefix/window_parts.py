@@ -29,17 +29,33 @@ class StoredSpan:
 class WindowPart:
     """One way; the defaults keep nothing and replay nothing.
 
-    `marks`: places at the ends of prompts or where prompts part, which must be remembered.
-    `everywhere`: a window is live at any boundary. `exact`: the resumed run equals an uncached one.
+    A new way says where it keeps windows (`kept`) or how it makes up for them (`replay`); what else
+    is asked of it follows. `marks`: places at the ends of prompts or where prompts part, which must
+    be remembered; without any, windows are kept by their position alone. `everywhere`: a window is
+    live at any boundary. `exact`: the resumed run equals an uncached one. `trimmed`: its replay
+    runs only the layers and tokens that windows depend on.
     """
 
     marks: tuple[str, ...] = ()
     everywhere = False
     exact = True
+    trimmed = False
+
+    @property
+    def stores_windows(self) -> bool:
+        """Whether it keeps windows apart from the pages."""
+        return type(self).kept is not WindowPart.kept
 
     def boundary(self, run: int) -> int:
         """Largest boundary up to `run` known tokens that holds a window by its position alone."""
-        return 0
+        if self.marks:
+            return 0
+        span = StoredSpan(resumed=0, known=0, resend=run, prompt=run, end=run)
+        return max(self.kept(span, 1), default=0)
+
+    def fault(self, granule: int) -> str | None:
+        """Why it does not go with engines that hit whole `granule` tokens alone; None if fine."""
+        return None
 
     def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
         """Boundaries at which a request leaves a window, ascending."""
@@ -78,6 +94,16 @@ class Periodic(WindowPart):
     def boundary(self, run: int) -> int:
         """Last multiple of the period."""
         return whole_granules(run, self.period)
+
+    def fault(self, granule: int) -> str | None:
+        """Windows between the granules would never be hit."""
+        if self.period % granule == 0:
+            return None
+        near = max(1, round(self.period / granule)) * granule
+        return (
+            f"a period of {self.period:,} tokens is no multiple of the {granule:,} of a hit; "
+            f"nearest is {near:,}"
+        )
 
     def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
         """Multiples of the period."""

@@ -52,8 +52,7 @@ class WindowPolicy:
     @property
     def stores_windows(self) -> bool:
         """Whether windows are kept apart from the pages."""
-        periodic = any(isinstance(part, Periodic) for part in self.parts)
-        return not self.everywhere and (bool(self.marks) or periodic)
+        return not self.everywhere and any(part.stores_windows for part in self.parts)
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -65,8 +64,23 @@ class WindowPolicy:
         return max(part.boundary(run) for part in self.parts)
 
     def kept(self, span: StoredSpan, granule: int) -> list[int]:
-        """Boundaries at which a request leaves a window, ascending."""
-        return sorted({at for part in self.parts for at in part.kept(span, granule)})
+        """Boundaries at which a request leaves a window, ascending.
+
+        Engines of larger granules than the finest keep windows at their ends alone.
+        """
+        found = {at for part in self.parts for at in part.kept(span, granule)}
+        if granule > FINEST_GRANULE_TOKENS:
+            found = {at for at in found if at % granule == 0}
+        return sorted(found)
+
+    def check(self, granule: int) -> None:
+        """Raise InputError for a part that does not go with hits of whole `granule` tokens."""
+        if granule <= FINEST_GRANULE_TOKENS:
+            return
+        for part in self.parts:
+            fault = part.fault(granule)
+            if fault is not None:
+                raise InputError(f"window policy {self.name!r}: {fault}")
 
     def replay(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
         """Least work that makes up for a window missing `distance` tokens, if any part can."""

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from simulator.basis.errors import InputError
 from simulator.evaluate.evaluator import Evaluator
 from simulator.prefix.window_geometry import WindowGeometry
-from simulator.prefix.window_parts import Bounded, Zero
 from simulator.prefix.window_policy import WindowPolicy
 from simulator.prove.cached_state import CachedState
 from simulator.prove.difference import Difference, compare
@@ -105,7 +104,7 @@ class Resumption:
         if offers:
             work, part = min(offers, key=lambda o: (o[0].tokens, o[0].token_layers))
             shorter = work.tokens < boundary - start
-            if isinstance(part, Zero) and part.trimmed and (shorter or not start):
+            if part.trimmed and (shorter or not start):
                 return Rule("trimmed replay", None, self.trimmed(boundary))
             if shorter:
                 first = boundary - work.tokens
@@ -120,10 +119,11 @@ class Resumption:
         """Refuse a bounded replay that would leave rows of the windows without any content."""
         window = self.geometry.n_win
         for part in policy.parts:
-            if isinstance(part, Bounded) and part.tokens < window:
+            work = part.replay(self.geometry.replay_tokens, self.geometry)
+            if work is not None and work.tokens < window:
                 raise InputError(
-                    f"policy {policy.name} runs {part.tokens} tokens again, but the windows of "
-                    f"{self.evaluator.config.name} hold {window}: {window - part.tokens} of their "
+                    f"policy {policy.name} runs {work.tokens} tokens again, but the windows of "
+                    f"{self.evaluator.config.name} hold {window}: {window - work.tokens} of their "
                     f"rows would hold nothing; give bounded:{window} or more"
                 )
 

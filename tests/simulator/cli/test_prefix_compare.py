@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
+from tests.simulator.prefix.new_policy import add_powers_of_two
 
 ROWS = [
     (0, 1_024, [0, 1]),
@@ -49,6 +50,20 @@ def test_a_prompt_that_is_sent_again(capsys, tmp_path, tokens, hit):
     shares = [row["hit_fraction"] for row in json.loads(out.read_text())["policies"]]
     assert shares == [hit / (2 * tokens)] * 4
     assert f"{50 * hit / tokens:.2f}" in text
+
+
+def test_a_policy_that_is_added_is_compared(capsys, trace, tmp_path, monkeypatch):
+    """Windows after 1, 2, 4, ... tokens, pages of 128; the second prompt comes with the first."""
+    add_powers_of_two(monkeypatch)
+    out = tmp_path / "out.json"
+    asked = ["--trace", trace, "--policies", "powers", "--model", "v4-flash", "--json", out]
+    asked += ["--engine", "ideal"]
+    assert run(capsys, *asked)[0] == 0
+    [row] = json.loads(out.read_text())["policies"]
+    assert row["hit_fraction"] * 4_724 == pytest.approx(0 + 1_024 + 512)
+    assert run(capsys, *asked, "--reference")[0] == 0
+    [row] = json.loads(out.read_text())["policies"]
+    assert row["hit_tokens"] == 1_024 + 1_024 + 512
 
 
 def test_help_has_an_example(capsys):

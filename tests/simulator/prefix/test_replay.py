@@ -22,6 +22,7 @@ from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import parse_window_policy
 from simulator.prefix.write_policy import WRITE_POLICIES, find_write_policy
 from tests.simulator.prefix.made_traces import prompts, trace_of
+from tests.simulator.prefix.new_policy import add_powers_of_two
 
 GEOMETRY = WindowGeometry(16, 5)
 SIZES = CachedBytes(
@@ -388,3 +389,28 @@ def test_a_replay_runs_with_the_new_tokens():
     added = (prefill_ns(136, 564) - prefill_ns(60, 640)) * work.token_layers / (76 * 5)
     assert plans["zero:trimmed"].compute_ns == prefill_ns(60, 640) + round(added)
     assert plans["zero:trimmed"].replay_ns == round(added)
+
+
+def test_a_policy_that_is_added_scores_by_what_it_keeps(monkeypatch):
+    """Windows after 32, 64, 128 and 256 of 288 tokens, pages of 32; below a page none."""
+    add_powers_of_two(monkeypatch)
+    asked = [list(range(9)), [*range(9), 20], [*range(7), 30], [*range(3), 40]]
+    totals, cache = replay(far_apart(asked), "powers", [LARGE])
+    assert totals.loaded_tokens == 256 + 128 + 64
+    assert totals.recomputed_tokens == (288 - 256) + (224 - 128) + (96 - 64)
+    # Of the first prompt nine; where the last two part from it, at the ends of 256 and 128 tokens.
+    assert cache.stores[0].windows.used == 9 + 0 + 1 + 1
+    assert cache.rules.policy.stores_windows
+    # An engine of larger granules keeps windows at their ends alone: after 256 tokens, of the
+    # first prompt and of the one that parts from it before.
+    sizes = replace(SIZES, page_tokens=256)
+    totals, cache = replay(far_apart(asked), "powers", [LARGE], sizes=sizes)
+    assert (totals.loaded_tokens, cache.stores[0].windows.used) == (256, 2)
+
+
+def test_the_reference_counts_a_policy_that_is_added(monkeypatch):
+    add_powers_of_two(monkeypatch)
+    trace = far_apart([list(range(9)), [*range(9), 20], [*range(7), 30], [*range(3), 40]])
+    policy = parse_window_policy("powers")
+    hits, _ = policy_hits(trace, known_prefixes(trace), policy, GEOMETRY)
+    assert hits.tolist() == [0, 256, 128, 64]

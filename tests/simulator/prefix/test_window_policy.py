@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simulator.basis.errors import InputError
 from simulator.prefix.window_geometry import WindowGeometry
-from simulator.prefix.window_parts import StoredSpan
+from simulator.prefix.window_parts import Boundary, Periodic, StoredSpan, WindowPart
 from simulator.prefix.window_policy import parse_window_policies, parse_window_policy
 from workloads.deepseek_v4.config import find_model
 
@@ -83,6 +83,27 @@ def test_engines_are_sums_of_the_same_parts():
     assert parse_window_policy("vllm:0").parts == parse_window_policy("boundary+junction").parts
     assert parse_window_policy("sglang").parts == parse_window_policy("vllm:0").parts
     assert parse_window_policy("vllm:8192").granule_tokens == 256
+
+
+def test_which_policies_store_windows():
+    stores = ("periodic:512", "boundary", "junction", "vllm:none", "sglang", "zero+periodic:512")
+    assert all(parse_window_policy(name).stores_windows for name in stores)
+    for name in ("full", "full+boundary", "zero", "zero:trimmed", "bounded:128"):
+        assert not parse_window_policy(name).stores_windows
+
+
+@given(st.integers(1, 3_000), st.integers(0, 20_000))
+def test_where_a_policy_keeps_windows_by_position_follows_from_what_it_keeps(period, run):
+    part = Periodic(period)
+    assert WindowPart.boundary(part, run) == part.boundary(run)
+    assert WindowPart.boundary(Boundary(), run) == 0
+
+
+def test_a_period_between_the_granules_is_refused():
+    policy = parse_window_policy("periodic:300+zero")
+    policy.check(128)
+    with pytest.raises(InputError, match="300 tokens is no multiple of the 256 of a hit; nearest"):
+        policy.check(256)
 
 
 def test_numbers_may_have_separators():

@@ -12,6 +12,7 @@ from simulator.prove.replay_count import LayerNeed, ReplayCount, count_whole_win
 from simulator.prove.replay_pass import trimmed_spans
 from simulator.prove.resume import Rule
 from simulator.prove.stored_prefix import Checkpoint
+from tests.simulator.prefix.new_policy import add_powers_of_two
 
 CUTS = (202, 256, 293, 434)
 EXACT = (
@@ -174,6 +175,22 @@ def test_stored_bytes_by_hand(proven):
     for name, one in proven.stored.items():
         payload = sum(written[name].values())
         assert payload < one.store.nbytes < payload + 3000 * len(one.store), name
+
+
+@pytest.mark.parametrize(
+    ("cut", "checkpoint", "again"), [(202, 128, 0), (256, 256, 0), (293, 256, 0), (434, 256, 128)]
+)
+def test_a_policy_that_is_added_is_proved(proven, tmp_path, monkeypatch, cut, checkpoint, again):
+    """Windows after 1, 2, 4, ... 256 of 434 tokens: the last one before the hit is restored."""
+    add_powers_of_two(monkeypatch)
+    stored = proven.prover._stored(parse_window_policy("powers"))
+    stored.store = BlockStore(tmp_path)
+    proven.prover.prefill([stored])
+    assert stored.kept == [2**power for power in range(9)]
+    assert proven.prover.resumption.check(stored.policy) is None
+    resumed = proven.prover.resumption.by_policy(stored, proven.runs[cut])
+    assert (resumed.checkpoint, resumed.work.tokens) == (checkpoint, again)
+    assert resumed.equal
 
 
 def test_bounded_replay_is_finite_and_inexact(proven):
