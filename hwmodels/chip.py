@@ -1,6 +1,7 @@
 """A chip as facts: memory, caches, cores, peak rates, links, each number with its origin.
 
-`find_chip("h200")` reads a file that ships here; a path to an edited copy works as well.
+`find_chip("h200")` reads a file that ships here; a path to an edited copy works as well, and the
+chip is then named after the file too: `h200 (my-chip.yaml)`.
 Properties are in SI units with the unit in the name; the YAML keeps the units of the sources.
 """
 
@@ -10,7 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from simulator.basis.data_files import find_data_file, list_data_names
+from simulator.basis.data_files import (
+    find_data_file,
+    is_path,
+    list_data_names,
+    named_after,
+    path_beside,
+)
 from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.sourced import (
     Bits,
@@ -285,12 +292,19 @@ def list_chips() -> list[str]:
 
 
 def find_chip(name_or_path: str | Path) -> ChipSpec:
-    """Chip by name (`h200`) or by path to a YAML file of the same form."""
+    """Chip by name (`h200`) or by path to a YAML file of the same form, which its name then tells.
+
+    A node that the file names by a relative path is found beside it.
+    """
     path = find_data_file("chip", name_or_path, _CHIPS)
-    return _load(path, path.resolve(), path.stat().st_mtime_ns)
+    return _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
 
 
 @lru_cache(maxsize=64)
-def _load(path: Path, _resolved: Path, _changed_ns: int) -> ChipSpec:
+def _load(path: Path, _resolved: Path, _changed_ns: int, own: bool) -> ChipSpec:
     """Chip of a file that has not changed since; errors name the path as the user gave it."""
-    return load_yaml(path, ChipSpec)
+    spec = load_yaml(path, ChipSpec)
+    if not own:
+        return spec
+    changes = {"name": named_after(spec.name, path), "node": path_beside(path, spec.node)}
+    return spec.model_copy(update=changes)

@@ -1,7 +1,8 @@
 """What an hour of a chip costs: dated prices by name, each with its origin.
 
 `find_price("h200")` is the price that the chip's file names as its default, `find_price("h200",
-"tco-neocloud")` another one. Prices move; the date belongs to the number.
+"tco-neocloud")` another one; a path takes the default of a file of the user's. Prices move;
+the date belongs to the number.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from simulator.basis.data_files import list_data_names
+from hwmodels.chip import ChipSpec
+from hwmodels.node import load_node
+from simulator.basis.data_files import find_data_file, is_path, list_data_names
 from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.sourced import DollarsPerHour
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
@@ -76,11 +79,24 @@ def prices_of(chip: str) -> ChipPrices:
     return load_yaml(path, ChipPrices)
 
 
-def find_price(chip: str, name: str | None = None) -> ChipPrice:
-    """A price by name, or the chip's default; an unknown name says which there are."""
-    found = prices_of(chip)
-    wanted = name or found.default
+def find_price(chip: str, name_or_path: str | None = None) -> ChipPrice:
+    """A price of a chip by name, its default, or the default one of a file of the same form.
+
+    An unknown name says which there are.
+    """
+    if name_or_path is not None and is_path(name_or_path):
+        found = load_yaml(find_data_file("price", name_or_path, _PRICES), ChipPrices)
+        wanted = found.default
+    else:
+        found = prices_of(chip)
+        wanted = name_or_path or found.default
     for price in found.prices:
         if price.name == wanted:
             return price
     raise InputError(unknown_name(f"price of {chip}", wanted, [p.name for p in found.prices]))
+
+
+def priced_as(chip: ChipSpec) -> str:
+    """Chip whose prices hold: a file of the user's is priced as the chip of the node it sits in."""
+    usual = load_node(chip.node).chip
+    return usual if usual in list_priced_chips() else chip.name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from hwmodels.chip import find_chip
-from simulator.basis.data_files import find_data_file, is_path, list_data_names
+from simulator.basis.data_files import find_data_file, is_path, list_data_names, path_beside
 from simulator.basis.errors import InputError
 from simulator.basis.sourced import BytesPerSecond, Count, Seconds
 from simulator.basis.yaml_loader import StrictModel, load_yaml
@@ -106,8 +106,13 @@ def list_nodes() -> list[str]:
 
 
 def load_node(name_or_path: str | Path) -> NodeSpec:
-    """Node by name (`h200-x8`) or by path to a YAML file of the same form."""
-    return load_yaml(find_data_file("node", name_or_path, _NODES), NodeSpec)
+    """Node by name (`h200-x8`) or by path to a YAML file of the same form.
+
+    A chip that the file names by a relative path is found beside it.
+    """
+    path = find_data_file("node", name_or_path, _NODES)
+    node = load_yaml(path, NodeSpec)
+    return node.model_copy(update={"chip": path_beside(path, node.chip)})
 
 
 def find_node(chip: str | Path, count: int = 1) -> NodeSpec:

@@ -8,6 +8,7 @@ from typing import Any
 from simulator.layout.kernel_tiles import attention_waste
 from simulator.layout.sweep import OWN, LayoutCost
 from simulator.layout.sweep_request import AskedSweep
+from simulator.lower.profile import find_profile
 
 
 def sweep_json(asked: AskedSweep, costs: Sequence[LayoutCost]) -> dict[str, Any]:
@@ -43,7 +44,8 @@ def attention_shares(asked: AskedSweep) -> dict[str, float]:
     """Share of the attention kernel's tiles that hold no entry, by source."""
     question = asked.question
     config = question.groupings.config
-    found = attention_waste(question.mix, config.sliding_window, config.index_topk, asked.engine)
+    kernels = find_profile(asked.engine).measured_name
+    found = attention_waste(question.mix, config.sliding_window, config.index_topk, kernels)
     return {name: waste.share for name, waste in found.items()}
 
 

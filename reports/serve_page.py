@@ -12,6 +12,7 @@ from reports.serve_figures import captions, serve_figures
 from reports.serve_text import alarms, law_sentence, serve_sentence, serve_tables
 from reports.served import Served
 from simulator.basis.atomic import write_text
+from simulator.lower.profile import find_profile
 
 _UNITS = (
     "Times are on the simulated clock. TTFT: time to first token; TPOT: time per output token, of "
@@ -24,11 +25,12 @@ def write_serve_page(
 ) -> None:
     """Write the page whole or not at all."""
     scenario = served.run.scenario
+    engine = find_profile(scenario.engine).name
     state = "" if served.summary.lawful else "broken"
     body = "".join(
         [
             f'<header><p class="kicker">v4sim · serving, scenario {escape(scenario.name)} · '
-            f"{escape(scenario.fidelity)} model · engine {escape(scenario.engine)}</p>"
+            f"{escape(scenario.fidelity)} model · engine {escape(engine)}</p>"
             f"<h1>{escape(serve_sentence(served))}</h1>"
             f'<p class="proof {state}">{escape(law_sentence(served))}</p>',
             *(f'<p class="proof broken">{escape(_start(text))}.</p>' for text in alarms(served)),

@@ -21,7 +21,9 @@ def machine_text(served: Served) -> str:
     if split is not None:
         prefill = [count_text(split.prefill_replicas, "replica") + " for prefill alone"]
         apart = "; " + ", ".join([*prefill, *_degrees(split.prefill_parallel or scenario.parallel)])
-    return f"{scenario.model} on {served.run.chips} x {scenario.chip} ({', '.join(parts)}{apart})"
+    asked = served.run.deployment.asked
+    machine = f"{asked.config.name} on {served.run.chips} x {asked.chip.name}"
+    return f"{machine} ({', '.join(parts)}{apart})"
 
 
 def _degrees(parallel: Parallel) -> list[str]:

@@ -17,6 +17,19 @@ def is_path(name_or_path: str | Path) -> bool:
     return word.endswith(_SUFFIXES) or "/" in word or "\\" in word
 
 
+def named_after(name: str, path: Path) -> str:
+    """Name of facts from a file of the user's: what stands in it, and the file."""
+    return f"{name} ({path.name})"
+
+
+def path_beside(file: str | Path, name_or_path: str) -> str:
+    """What a file calls by name or path: a relative path is found from the file's folder."""
+    if not is_path(name_or_path):
+        return name_or_path
+    given = Path(name_or_path).expanduser()
+    return str(given if given.is_absolute() else Path(file).parent / given)
+
+
 def list_data_names(folder: Path) -> list[str]:
     """Names of the YAML files that ship in a folder beside the code, sorted."""
     return sorted(path.stem for path in folder.glob("*.yaml"))

@@ -65,7 +65,7 @@ def plan(
         changes: tuple[Sensitivity, ...] = ()
         if sensitivity and result.best is not None:
             note("the plan with other traffic and kernels")
-            deployed = result.deployments[result.best.candidate.label]
+            deployed = result.deployments[result.best.candidate.key]
             changes = changes_of(result.best, deployed, result.trace)
     files = _write_scenarios(out, result)
     save_json(json, plan_to_json(asked, result, changes) if json else None)

@@ -32,7 +32,7 @@ def all_reduce_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
     if constants is None or _spans_nodes(demand, target.node):
         return None
     row: dict[str, float | str] = {
-        "engine": target.profile.name,
+        "engine": target.profile.measured_name,
         "num_gpus": float(demand.link_ranks),
         "message_size": _call(demand).message_bytes / HALF_BYTES,
         "allreduce_dtype": "half",

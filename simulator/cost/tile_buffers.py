@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwmodels.chip import ChipSpec
-from simulator.basis.errors import InputError
+from simulator.basis.errors import InputError, UnsupportedError
 from simulator.basis.units import format_bytes
 from simulator.cost.math_rate import MathRate, product_rate
 from simulator.lower.kernel import Demand, Shape
@@ -170,7 +170,7 @@ class TileHolder:
         if not self.holds(rows, columns):
             cube = self.cube
             assert cube is not None
-            raise InputError(
+            raise UnsupportedError(
                 f"cores of {self.chip} cannot hold the engine's smallest tile, {rows:.0f} x "
                 f"{columns:.0f} x {self.depth}, with L0A {format_bytes(cube.l0a_bytes)}, L0B "
                 f"{format_bytes(cube.l0b_bytes)}, L0C {format_bytes(cube.l0c_bytes)}, L1 "

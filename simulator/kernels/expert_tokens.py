@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.basis.errors import InputError
+from simulator.basis.errors import InputError, UnsupportedError
 from simulator.kernels.family import Columns
 from simulator.kernels.parts import Floats
 
@@ -154,7 +154,7 @@ def _histogram(
 ) -> tuple[Floats, Floats]:
     """Distinct tile counts of an expert, and the mean number of experts that have each."""
     if experts % ranks:
-        raise InputError(f"{experts} experts cannot be dealt evenly to {ranks} GPUs")
+        raise UnsupportedError(f"{experts} experts cannot be dealt evenly to {ranks} GPUs")
     if distribution == UNIFORM:
         return expected_experts(tokens, experts, topk, ranks, tile)
     draws = expert_draws(tokens, experts, topk, distribution)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwmodels.chip import ChipSpec
-from simulator.basis.errors import InputError
+from simulator.basis.errors import UnsupportedError
 from simulator.kernels.gemm_tiles import (
     ACCUMULATOR_BYTES,
     KERNELS,
@@ -94,7 +94,9 @@ class _Gemm:
         dtype = self.kernel.format.matrix_dtype
         peak = self.chip.matrix_flops_per_s(dtype)
         if peak is None:
-            raise InputError(f"chip {self.chip.name} has no {dtype} matrix unit for this GEMM")
+            raise UnsupportedError(
+                f"chip {self.chip.name} has no {dtype} matrix unit for this GEMM"
+            )
         return peak / self.chip.core_count
 
     def tile_times(self, tokens: Floats, columns: Floats, splits: Floats) -> _TileTimes:

@@ -201,7 +201,7 @@ def _parallel(
     for what, size in (("heads", config.num_attention_heads), ("output groups", config.o_groups)):
         if size % tp:
             near = max(d for d in range(1, min(tp, size) + 1) if size % d == 0)
-            raise InputError(
+            raise UnsupportedError(
                 f"tp {tp} does not divide the {size} {what} of {config.name} "
                 f"({size % tp} left over); try tp {near}"
             )

@@ -93,7 +93,8 @@ def index_waste(cut: CutGeometry, mix: RequestMix, chip: ChipSpec) -> TileWaste:
 def attention_waste(mix: RequestMix, window: int, top_k: int, kernels: str) -> dict[str, TileWaste]:
     """Of the attention kernel, by source of its keys; the same whatever the pages are.
 
-    `kernels` names the engine: vLLM pads the C128 width of its call to 128 entries.
+    `kernels` names the engine as measured tables do: vLLM pads the C128 width of its call to 128
+    entries.
     """
     multiple = next((n for name, n in _WIDTH_MULTIPLE.items() if kernels.startswith(name)), 1)
     widths = {

@@ -181,8 +181,12 @@ class FusedKernel(StrictModel):
 
 
 class KernelSection(StrictModel):
-    """Kernels of an engine, and the tiles of those that the tile model prices."""
+    """Kernels of an engine, and the tiles of those that the tile model prices.
 
+    `measured_as`: the engine in tables of measured kernels whose kernels these are.
+    """
+
+    measured_as: Literal["sglang", "trtllm", "vllm"] | None = None
     matrix_tiles: MatrixTiles
     attention_tiles: AttentionTiles
     elementwise_tiles: ElementwiseTiles

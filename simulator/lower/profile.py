@@ -13,7 +13,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simulator.basis.data_files import find_data_file, list_data_names
+from simulator.basis.data_files import (
+    find_data_file,
+    is_path,
+    list_data_names,
+    named_after,
+    path_beside,
+)
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
 from simulator.layout.cache_layout import CacheLayout
@@ -49,6 +55,11 @@ class EngineProfile(KernelSection):
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
 
+    @property
+    def measured_name(self) -> str:
+        """Engine and version as tables of measured kernels name them; `name` is the user's word."""
+        return f"{self.measured_as or 'own'}-{self.version}"
+
 
 class _SharedKernels(StrictModel):
     """Form of a profile whose kernels are in a section of their own."""
@@ -66,9 +77,13 @@ def list_profiles() -> list[str]:
 
 
 def find_profile(name_or_path: str | Path) -> EngineProfile:
-    """Engine profile by name (`ideal`) or by path to a YAML file of the same form."""
+    """Engine profile by name (`ideal`) or by path to a YAML file of the same form.
+
+    The name of a file's profile tells the file; kernels and a layout that it names by a relative
+    path are found beside it.
+    """
     path = find_data_file("engine", name_or_path, _PROFILES)
-    return _load(path, path.resolve(), path.stat().st_mtime_ns)
+    return _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
 
 
 def layout_of(profile: EngineProfile) -> CacheLayout:
@@ -85,13 +100,23 @@ def layout_of(profile: EngineProfile) -> CacheLayout:
 
 
 @lru_cache(maxsize=16)
-def _load(path: Path, _resolved: Path, _changed_ns: int) -> EngineProfile:
+def _load(path: Path, _resolved: Path, _changed_ns: int, own: bool) -> EngineProfile:
     """Profile of a file that has not changed since; errors name the path as the user gave it."""
+    profile = _read(path)
+    if not own:
+        return profile
+    changes: dict[str, object] = {"name": named_after(profile.name, path)}
+    if isinstance(profile.layout, str):
+        changes["layout"] = path_beside(path, profile.layout)
+    return profile.model_copy(update=changes)
+
+
+def _read(path: Path) -> EngineProfile:
     data, lines = compose_yaml(path)
     if not isinstance(data.get("kernels"), str):
         return validate_data(data, lines, EngineProfile)
     own = validate_data(data, lines, _SharedKernels)
-    section = find_section(own.kernels)
+    section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
     return EngineProfile(
         name=own.name, version=own.version, note=own.note, layout=own.layout, **shared

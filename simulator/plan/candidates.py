@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from hwmodels.chip import find_chip
 from hwmodels.node import find_node
+from simulator.lower.profile import find_profile
 from simulator.plan.plan_question import ChipChoice, PlanQuestion
 from simulator.serve.scenario import Disaggregation, Parallel, Prices, Scenario
 
@@ -60,12 +62,17 @@ class Candidate:
         return self.scenario.model_copy(update=changes)
 
     @property
+    def key(self) -> str:
+        """Equal for candidates that differ only in price or replicas: their deployment is one."""
+        return self.scenario.model_copy(update={"prices": None, "name": ""}).model_dump_json()
+
+    @property
     def label(self) -> str:
         """One line that tells it from others."""
         s = self.scenario
         parts = [
-            f"{s.chip} tp{s.parallel.tp} dp{s.parallel.dp}",
-            s.engine,
+            f"{find_chip(s.chip).name} tp{s.parallel.tp} dp{s.parallel.dp}",
+            find_profile(s.engine).name,
             f"{s.scheduler.max_requests} requests",
             f"{s.scheduler.step_tokens:,}-token steps",
         ]
@@ -79,7 +86,8 @@ class Candidate:
 def candidates(question: PlanQuestion) -> Iterator[Candidate]:
     """All candidates of a question, in the order in which it lists them."""
     for choice in question.chips:
-        prices = choice.prices or _shipped(choice.chip)
+        given = choice.prices
+        prices = given if isinstance(given, Prices) else _shipped(choice.chip, given)
         for engine, (tp, dp) in product(question.engines, _layouts(question, choice)):
             for requests, tokens, policy, share in product(
                 question.max_requests,
@@ -119,7 +127,7 @@ def _limited(base: Scenario, requests: int, tokens: int, policy: str | None) -> 
     return base.model_copy(update=changes)
 
 
-def _shipped(chip: str) -> Prices:
+def _shipped(chip: str, name: str | None) -> Prices:
     from simulator.serve.money import default_prices
 
-    return default_prices(chip)
+    return default_prices(chip, name)

@@ -7,9 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.basis.data_files import find_data_file, list_data_names
+from hwmodels.node import find_node
+from simulator.basis.data_files import find_data_file, list_data_names, path_beside
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
-from simulator.lower.profile import find_profile
+from simulator.lower.profile import find_profile, layout_of
+from simulator.prefix.tier import load_tiers
 from simulator.serve.scenario import Prices, Scenario, resolved
 from workloads.deepseek_v4.config import find_model
 
@@ -19,11 +21,11 @@ Whole8 = Annotated[tuple[Whole, ...], Field(min_length=1)]
 
 
 class ChipChoice(StrictModel):
-    """A chip to consider; `prices` default to the dated ones that ship with the product."""
+    """A chip to consider; `prices`, or a name or file of them, default to those that ship."""
 
     chip: str
     most_chips: Whole = 32
-    prices: Prices | None = None
+    prices: Prices | str | None = None
 
 
 class PlanQuestion(StrictModel):
@@ -74,10 +76,32 @@ def list_plans() -> list[str]:
 
 
 def load_plan(name_or_path: Path | str) -> PlanQuestion:
-    """Question by name, or of a YAML file; a trace is found beside it."""
+    """Question by name, or of a YAML file; files that it names are found beside it.
+
+    Raises InputError for facts that cannot be read, whichever candidate they are of.
+    """
     path = find_data_file("plan", name_or_path, _PLANS)
     question = load_yaml(path, PlanQuestion)
+    question = question.model_copy(
+        update={
+            "scenario": resolved(question.scenario, path),
+            "chips": tuple(_beside(path, choice) for choice in question.chips),
+            "engines": tuple(path_beside(path, engine) for engine in question.engines),
+        }
+    )
     find_model(question.scenario.model)
     for engine in question.engines:
-        find_profile(engine)
-    return question.model_copy(update={"scenario": resolved(question.scenario, path)})
+        layout_of(find_profile(engine))
+    for choice in question.chips:
+        find_node(choice.chip)
+    cache = question.scenario.prefix_cache
+    if cache is not None and cache.tiers is not None:
+        load_tiers(cache.tiers)
+    return question
+
+
+def _beside(path: Path, choice: ChipChoice) -> ChipChoice:
+    changes: dict[str, object] = {"chip": path_beside(path, choice.chip)}
+    if isinstance(choice.prices, str):
+        changes["prices"] = path_beside(path, choice.prices)
+    return choice.model_copy(update=changes)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.basis.errors import InputError
+from simulator.basis.errors import DoesNotFitError, InputError, UnsupportedError
 from simulator.plan.bounds import (
     BATCH_SLACK,
     Unloaded,
@@ -106,7 +106,7 @@ def search(
             known.add(outcome)
         result.kept = known.kept
         result.tried.append(outcome)
-        result.deployments[outcome.candidate.label] = item.deployment
+        result.deployments[outcome.candidate.key] = item.deployment
         if outcome.meets:
             _rank(question, result, outcome)
         # More replicas may also end sooner, and so cost less in all, if the run is short.
@@ -120,8 +120,12 @@ def search(
 def _deployed(
     question: PlanQuestion, trace: Trace, result: SearchResult, note: Note, exhaustive: bool
 ) -> Iterator[_Ready]:
-    """Candidates that can be built and that no bound rules out."""
-    deployments: dict[object, Deployment | InputError] = {}
+    """Candidates that can be built and that no bound rules out.
+
+    Raises InputError for a fault of the question, which is no lack of a candidate; so is what
+    refuses every one of them.
+    """
+    deployments: dict[str, Deployment | InputError] = {}
     for candidate in candidates(question):
         note(candidate.label)
         most = candidate.most_replicas
@@ -131,7 +135,7 @@ def _deployed(
             continue
         try:
             deployment = _once(deployments, candidate)
-        except InputError as error:
+        except (DoesNotFitError, UnsupportedError) as error:
             result.ruled_out.append(RuledOut(label=candidate.label, reason=error.message))
             continue
         cached = candidate.scenario.prefix_cache is not None
@@ -148,15 +152,18 @@ def _deployed(
             result.ruled_out.append(RuledOut(label=candidate.label, reason=reason))
         else:
             yield _Ready(candidate, deployment, floors, 1 if exhaustive else first)
+    refused = [found for found in deployments.values() if isinstance(found, UnsupportedError)]
+    if refused and len(refused) == len(deployments):
+        raise refused[0]
 
 
 def _prompt_lanes(candidate: Candidate, deployment: Deployment, replicas: int) -> int:
     return deployment.lanes * candidate.prompt_replicas(replicas)
 
 
-def _once(known: dict[object, Deployment | InputError], candidate: Candidate) -> Deployment:
+def _once(known: dict[str, Deployment | InputError], candidate: Candidate) -> Deployment:
     """Deployments that differ only in price or replicas are one."""
-    key = candidate.scenario.model_copy(update={"prices": None, "name": ""}).model_dump_json()
+    key = candidate.key
     if key not in known:
         try:
             known[key] = deploy(candidate.scenario)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hwmodels.chip_price import find_price, list_priced_chips
+from hwmodels.chip_price import find_price, list_priced_chips, priced_as
 from hwmodels.node import load_node
 from simulator.basis.errors import InputError
 from simulator.basis.whole import round_up
@@ -18,6 +18,7 @@ from simulator.layout.geometry import bind_layout
 from simulator.lower.profile import find_profile, layout_of
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
 from simulator.prefix.eviction import parse_eviction
+from simulator.prefix.known_prefix import check_block_ids
 from simulator.prefix.prefill_clock import PrefillClock
 from simulator.prefix.replay import Replay, ReplayRules, ReplayTotals
 from simulator.prefix.restore_time import RestoreTimer
@@ -26,6 +27,9 @@ from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import WindowPolicy
 from simulator.prefix.write_policy import WritePolicy, find_write_policy
+from workloads.deepseek_v4.precision import Precision
+from workloads.layout_check import working_layout
+from workloads.parallel import ParallelLayout
 from workloads.traffic.trace import Trace
 
 # Contexts at which the time of a reply token is costed; it changes little in between.
@@ -58,6 +62,12 @@ class CacheDeployment:
     def layer_by_layer(self) -> bool:
         """Whether the engine computes layers while later ones load."""
         return self.layout.loads is None or self.layout.loads.by_layer
+
+    @property
+    def layout_note(self) -> str:
+        """How the model lies on the chips of the node."""
+        question = self.asked.question
+        return f"{question.model} lies on {question.count} {question.chip} as {question.layout}"
 
     @property
     def loads_note(self) -> str:
@@ -119,6 +129,7 @@ def compare_policies(
     bandwidth that a tier states for the node; a prompt served alone takes the time of all chips.
     """
     timer, rules_of = restore_setup(deployment)
+    check_block_ids(trace)
     rows = []
     for number, policy in enumerate(policies):
         cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
@@ -168,8 +179,11 @@ def deployment_for(
         phase="prefill",
         engine=engine,
     )
-    priced = asked.chip.name in list_priced_chips()
-    price = find_price(asked.chip.name) if priced else None
+    layout = _layout_of(asked, is_default=tp is None and dp == 1)
+    # The node's own links, which an edited file may have changed.
+    asked = replace(asked, node=spec, question=replace(asked.question, layout=layout))
+    sold_as = priced_as(asked.chip)
+    price = find_price(sold_as) if sold_as in list_priced_chips() else None
     return CacheDeployment(
         asked=asked,
         tiers=load_tiers(tiers),
@@ -179,8 +193,17 @@ def deployment_for(
         choose=choose,
         share_link=share_link,
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
-        price_text="" if price is None else price.describe(asked.chip.name),
+        price_text="" if price is None else price.describe(sold_as),
     )
+
+
+def _layout_of(asked: AskedStep, is_default: bool) -> ParallelLayout:
+    """How the model lies on the chips: as asked, or as it can."""
+    question = asked.question
+    precision = Precision(
+        expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
+    )
+    return working_layout(asked.config, precision, question.layout, is_default=is_default)
 
 
 def too_small(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hwmodels.node import find_node
+from hwmodels.node import NodeSpec
 from simulator.basis.errors import DoesNotFitError, UnsupportedError
 from simulator.basis.whole import ceil_div
 from simulator.cost.question import AskedStep, ask
@@ -67,7 +67,8 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
     capacity = capacity_of(question)
     if capacity.budget_bytes <= 0:
         raise DoesNotFitError(
-            f"{scenario.model} on {question.chips} x {scenario.chip} as {question.parallel} does "
+            f"{question.config.name} on {question.chips} x {question.chip.name} as "
+            f"{question.parallel} does "
             f"not fit: weights and workspace exceed what {question.engine} may use of a chip's "
             f"memory by {-capacity.budget_bytes:,} B; v4sim capacity says what would",
             demand_bytes=capacity.weight_bytes + capacity.activation_bytes,
@@ -78,7 +79,7 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
     geometry = stage_geometry(question, stages_of(layers, 1)[0])
     rule = replace(
         scheduler_rule(scenario, parallel),
-        swap_ns_per_token=_swap_ns_per_token(question, geometry),
+        swap_ns_per_token=_swap_ns_per_token(question, geometry, asked.node),
         model_positions=question.config.max_position_embeddings,
     )
     return Deployment(
@@ -107,9 +108,10 @@ def scheduler_rule(scenario: Scenario, parallel: Parallel) -> SchedulerRule:
     )
 
 
-def _swap_ns_per_token(question: CapacityQuestion, geometry: CacheGeometry) -> float:
+def _swap_ns_per_token(
+    question: CapacityQuestion, geometry: CacheGeometry, node: NodeSpec
+) -> float:
     """Time to read a token's state over each chip's own link to its host."""
-    node = find_node(question.chip.name, question.chips)
     per_token = geometry.rank_bytes_per_token(question.context_parallel)
     return 1e9 * per_token / question.stages / node.host_bytes_per_s
 

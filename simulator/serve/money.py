@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hwmodels.chip import find_chip
-from hwmodels.chip_price import find_price
+from hwmodels.chip_price import find_price, priced_as
+from simulator.basis.data_files import is_path, named_after
 from simulator.basis.errors import InputError
 from simulator.serve.run import ServingRun
 from simulator.serve.scenario import Prices, Scenario
@@ -72,14 +74,23 @@ class Bill:
 
 
 def default_prices(chip: str, name: str | None = None) -> Prices:
-    """The shipped price of a chip (a name, or a path to its YAML), and its all-in power."""
+    """The price of a chip (a name, or a path to its YAML), and its all-in power.
+
+    `name`: of a shipped price, or a path to a file of prices.
+    """
     spec = find_chip(chip)
-    found = find_price(spec.name, name)
+    sold_as = priced_as(spec)
+    found = find_price(sold_as, name)
+    told = found.name
+    if name is not None and is_path(name):
+        told = named_after(told, Path(name))
+    elif sold_as != spec.name:
+        told = f"{told} of {sold_as}"
     power = spec.power.all_in
     return Prices(
         usd_per_chip_hour=float(found.usd_per_hour.si),
         date=found.date,
-        source=f"{found.name}, {found.about}: {found.usd_per_hour.source}",
+        source=f"{told}, {found.about}: {found.usd_per_hour.source}",
         kw_per_chip=float(power.si) / 1000 if power is not None else None,
     )
 
@@ -200,5 +211,6 @@ def _energy(
 
 def _told(scenario: Scenario, prices: Prices | None) -> str:
     if prices is None:
-        return f"no price of a {scenario.chip} is known; prices in the scenario gives one"
+        chip = find_chip(scenario.chip).name
+        return f"no price of a {chip} is known; prices in the scenario gives one"
     return f"{prices.usd_per_chip_hour:g} USD a chip-hour, {prices.date} ({prices.source})"

@@ -1,13 +1,13 @@
 """A serving scenario: one YAML document with everything that decides a run.
 
-A trace file is resolved against the folder of the scenario's file.
+Files that it names are found from the folder of the scenario's file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,11 @@ from workloads.traffic.synth_spec import SynthSpec, synth_spec
 Whole = Annotated[int, Field(gt=0, le=2**40)]
 AtLeastZero = Annotated[int, Field(ge=0, le=2**40)]
 Positive = Annotated[float, Field(gt=0)]
+# Keys that name files, or facts that ship: their section ("" at the top) and key.
+FILES = (
+    *(("", "model"), ("", "chip"), ("", "engine"), ("", "prices")),
+    *(("traffic", "trace"), ("prefix_cache", "tiers")),
+)
 # Each is simulated by itself.
 Replicas = Annotated[int, Field(gt=0, le=4096)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -190,7 +195,10 @@ class Prices(StrictModel):
 
 
 class Scenario(StrictModel):
-    """One serving run. `prices`: as given, or the name of a shipped one of the chip, `rental`."""
+    """One serving run.
+
+    `prices`: as given, the name of a shipped one of the chip, `rental`, or a file of such prices.
+    """
 
     name: Annotated[str, Field(min_length=1)]
     model: str
@@ -229,19 +237,36 @@ class Scenario(StrictModel):
 
 
 def load_scenario(path: Path | str) -> Scenario:
-    """Scenario of a YAML file; its trace and tiers are found beside it."""
+    """Scenario of a YAML file; files that it names are found beside it."""
     path = Path(path)
     return resolved(load_yaml(path, Scenario), path)
 
 
 def resolved(scenario: Scenario, path: Path) -> Scenario:
-    """A scenario whose trace and tiers are found from the folder of the file `path`."""
-    traffic, cache = scenario.traffic, scenario.prefix_cache
-    if traffic.trace is not None:
-        traffic = traffic.model_copy(update={"trace": beside(path, traffic.trace)})
-    if cache is not None and cache.tiers is not None and is_path(cache.tiers):
-        cache = cache.model_copy(update={"tiers": beside(path, cache.tiers)})
-    return scenario.model_copy(update={"traffic": traffic, "prefix_cache": cache})
+    """A scenario whose files are found from the folder of the file `path`."""
+    return with_files(scenario, lambda name: beside(path, name))
+
+
+def with_files(scenario: Scenario, change: Callable[[str], str]) -> Scenario:
+    """A scenario with every file that it names under another path."""
+    changes: dict[str, Any] = {}
+    for section, key in FILES:
+        place = changes.get(section) or (getattr(scenario, section) if section else scenario)
+        named: Any = getattr(place, key, None)
+        if names_file((section, key), named):
+            if section:
+                changes[section] = place.model_copy(update={key: change(named)})
+            else:
+                changes[key] = change(named)
+    return scenario.model_copy(update=changes)
+
+
+def names_file(keys: tuple[str, ...], value: object) -> bool:
+    """Whether a key's value names a file: a trace is always one, the others where they read so."""
+    place = keys if len(keys) == 2 else ("", *keys)
+    if place not in FILES or not isinstance(value, str):
+        return False
+    return place == ("traffic", "trace") or is_path(value)
 
 
 def beside(scenario: Path, name: str) -> str:

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simulator.basis.data_files import find_data_file, is_path, list_data_names
+from simulator.basis.data_files import find_data_file, list_data_names
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.basis.yaml_loader import compose_yaml, validate_data
 from simulator.basis.yaml_nodes import compose_text
-from simulator.serve.scenario import Scenario, beside, resolved
+from simulator.serve.scenario import Scenario, beside, names_file, resolved
 
 SCENARIOS = Path(__file__).parent / "scenarios"
-# Keys of a scenario that name files.
-FILES = (("traffic", "trace"), ("prefix_cache", "tiers"))
 
 
 def list_scenarios() -> list[str]:
@@ -58,7 +56,7 @@ def _parsed(change: str) -> tuple[tuple[str, ...], Any]:
     except FileFormatError as error:
         reason = error.message.partition(": ")[2]
         raise InputError(f"--set {change!r}: {reason}") from None
-    if keys in FILES and isinstance(value, str) and (keys[0] == "traffic" or is_path(value)):
+    if names_file(keys, value):
         value = beside(Path.cwd() / "here", value)
     return keys, value
 

@@ -9,9 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from hwmodels.chip import find_chip
 from simulator.basis.data_files import is_path
 from simulator.basis.errors import InputError
-from simulator.serve.scenario import Scenario
+from simulator.serve.scenario import FILES, Scenario, names_file, with_files
 
 _ROOT = Path(__file__).parents[2]
 # What a run is made of; the command line and the reports have no part in its figures.
@@ -35,36 +36,23 @@ def product_version() -> str:
 
 def with_whole_paths(scenario: Scenario) -> Scenario:
     """The scenario with every file under its absolute path, for processes in other folders."""
-    changes: dict[str, Any] = {
-        name: _whole(getattr(scenario, name))
-        for name in _NAMED_FILES
-        if is_path(getattr(scenario, name))
-    }
-    if scenario.traffic.trace is not None:
-        trace = _whole(scenario.traffic.trace)
-        changes["traffic"] = scenario.traffic.model_copy(update={"trace": trace})
-    cache_of = scenario.prefix_cache
-    if cache_of is not None and cache_of.tiers is not None and is_path(cache_of.tiers):
-        tiers = _whole(cache_of.tiers)
-        changes["prefix_cache"] = cache_of.model_copy(update={"tiers": tiers})
-    return scenario.model_copy(update=changes)
+    return with_files(scenario, _whole)
 
 
 def inputs_of(scenario: Scenario) -> dict[str, Any]:
     """Plain data of a scenario in which files stand by their names and contents.
 
-    Raises InputError for a file that cannot be read. A chip or engine file is hashed by itself,
-    without further files that it may name.
+    Raises InputError for a file that cannot be read. A chip's file stands with that of its node
+    where it names one; an engine's is hashed by itself, without further files that it may name.
     """
     data = scenario.model_dump(mode="json")
-    for name in _NAMED_FILES:
-        if is_path(data[name]):
-            data[name] = _file(data[name], name)
-    if data["traffic"]["trace"] is not None:
-        data["traffic"]["trace"] = _file(data["traffic"]["trace"], "trace")
-    tiers = (data["prefix_cache"] or {}).get("tiers")
-    if tiers is not None and Path(tiers).is_file():
-        data["prefix_cache"]["tiers"] = _file(tiers, "tiers")
+    for section, key in FILES:
+        place = data[section] if section else data
+        if place is not None and names_file((section, key), place[key]):
+            place[key] = _file(place[key], key)
+    node = find_chip(scenario.chip).node if is_path(scenario.chip) else ""
+    if is_path(node):
+        data["chip"]["node"] = _file(node, "node")
     return data
 
 

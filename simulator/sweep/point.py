@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwmodels.chip import find_chip
+from hwmodels.node import find_node
 from simulator.basis.data_files import find_data_file
 from simulator.basis.errors import InputError, V4SimError
 from simulator.basis.yaml_loader import LineMap, compose_yaml, validate_data
 from simulator.basis.yaml_nodes import Keys, dotted
-from simulator.lower.profile import find_profile
-from simulator.serve.scenario import Scenario, resolved
-from simulator.serve.scenario_file import FILES, SCENARIOS
+from simulator.lower.profile import find_profile, layout_of
+from simulator.prefix.tier import Tier, load_tiers
+from simulator.serve.money import prices_for
+from simulator.serve.scenario import Scenario, names_file, resolved
+from simulator.serve.scenario_file import SCENARIOS
 from simulator.sweep.grid import Axis, text_of
 from simulator.sweep.inputs import canonical, digest_of, inputs_of, with_whole_paths
 from workloads.deepseek_v4.config import find_model
 
-_FINDERS = {"model": find_model, "chip": find_chip, "engine": find_profile}
+
+def _tiers(asked: Scenario) -> tuple[Tier, ...]:
+    cache = asked.prefix_cache
+    return load_tiers(cache.tiers) if cache is not None and cache.tiers is not None else ()
+
+
+# Facts that a scenario names are read when points are laid out, each fault told at its key.
+_FINDERS: dict[tuple[str, ...], Callable[[Scenario], object]] = {
+    ("model",): lambda asked: find_model(asked.model),
+    ("chip",): lambda asked: find_node(asked.chip),
+    ("engine",): lambda asked: layout_of(find_profile(asked.engine)),
+    ("prices",): prices_for,
+    ("prefix_cache", "tiers"): _tiers,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +84,15 @@ def _point(
     path: Path, data: dict[str, Any], here: LineMap, axes: Sequence[Axis], values: tuple[Any, ...]
 ) -> Point:
     for axis, value in zip(axes, values, strict=True):
-        if axis.keys in FILES and isinstance(value, str):
+        if names_file(axis.keys, value):
             value = str(Path(value).expanduser().absolute())
         data = _with(data, axis.keys, value, here)
     scenario = with_whole_paths(resolved(validate_data(data, here, Scenario), path))
-    for field, find in _FINDERS.items():
+    for keys, find in _FINDERS.items():
         try:
-            find(getattr(scenario, field))
+            find(scenario)
         except InputError as error:
-            raise here.error((field,), error.message) from None
+            raise here.error(keys, error.message) from None
     try:
         inputs = canonical(inputs_of(scenario))
     except InputError as error:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.basis.data_files import find_data_file, list_data_names
+from simulator.basis.data_files import find_data_file, is_path, list_data_names, named_after
 from simulator.basis.errors import UnsupportedError
 from simulator.basis.yaml_loader import (
     KeyFaultError,
@@ -209,7 +209,10 @@ def list_models() -> list[str]:
 
 
 def find_model(name_or_path: str | Path) -> ModelConfig:
-    """Model by name (`v4-pro`), by path to a YAML file, or by path to a config.json."""
+    """Model by name (`v4-pro`), by path to a YAML file, or by path to a config.json.
+
+    The user's own file of a shipped model's name is named after the file too.
+    """
     if str(name_or_path).lower() == "v3.2":
         raise UnsupportedError(
             "v3.2 is a counted reference only (see reference_v32), it has no graph: "
@@ -217,7 +220,10 @@ def find_model(name_or_path: str | Path) -> ModelConfig:
         )
     path = find_data_file("model", name_or_path, _MODELS)
     data, lines = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
-    return model_from_mapping(data, lines, name=path.parent.name if _is_hf(path) else path.stem)
+    config = model_from_mapping(data, lines, name=path.parent.name if _is_hf(path) else path.stem)
+    if is_path(name_or_path) and config.name.lower() in list_data_names(_MODELS):
+        return config.model_copy(update={"name": named_after(config.name, path)})
+    return config
 
 
 def _is_hf(path: Path) -> bool:

@@ -191,7 +191,7 @@ def test_unknown_engine_and_faulty_profile(tmp_path: Path) -> None:
     text = (Path(profile_module.__file__).parent / "profiles" / "ideal.yaml").read_text()
     own = tmp_path / "own.yaml"
     own.write_text(text.replace("name: ideal", "name: own"))
-    assert find_profile(str(own)).name == "own"
+    assert find_profile(str(own)).name == "own (own.yaml)"
     own.write_text(text.replace("nodes: [attn/wo_b]", "nodes: [attn/wo_a]"))
     with pytest.raises(FileFormatError, match="node 'attn/wo_a' is listed twice"):
         find_profile(own)
