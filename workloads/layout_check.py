@@ -109,19 +109,58 @@ def _advice(params: dict[str, TensorType], layout: ParallelLayout, axis: str) ->
     if not working:
         return _other_layout(params, layout)
     nearest = min(working, key=lambda degree: (abs(degree - given), degree))
-    return f"nearest {what}-parallel degree that works: {nearest}"
+    sentence = f"nearest {what}-parallel degree that works: {nearest}"
+    if what == "tensor" and nearest != given:
+        # So many ranks are not as many chips.
+        sentence += f"; {_other_layout(params, layout)}"
+    return sentence
 
 
 def _other_layout(params: dict[str, TensorType], layout: ParallelLayout) -> str:
-    """A layout of as many ranks that works, with the most tensor ranks and expert groups."""
+    """A layout of as many ranks that works, or of the next fewer that have one."""
     ranks = layout.ranks
+    other = _largest_layout(params, ranks)
+    if other.ranks == ranks:
+        return f"with {ranks} chips {other} works"
+    return f"no layout of {ranks} chips works, of {other.ranks} {other} does"
+
+
+def working_layout(
+    config: ModelConfig, precision: Precision, asked: ParallelLayout, *, is_default: bool
+) -> ParallelLayout:
+    """The layout asked for, where it cuts the model's weights; else the nearest that does.
+
+    Other groups of experts are tried first; then, where nobody asked for these degrees
+    (`is_default`), the most ranks that work, with the most tensor ranks. Raises `UnsupportedError`
+    as `check_layout`.
+    """
+    params = distinct_parameters(config, precision)
+    if fits_layout(params, asked):
+        return asked
+    grouped = [layout for _, layout in _expert_layouts(asked) if fits_layout(params, layout)]
+    if grouped:
+        return grouped[-1]
+    if is_default:
+        return _largest_layout(params, asked.ranks)
+    check_layout(config, precision, asked)
+    return asked
+
+
+def _largest_layout(params: dict[str, TensorType], ranks: int) -> ParallelLayout:
+    """A layout of as many ranks as work, up to `ranks`; one rank always does."""
+    found = (_layout_of(params, count) for count in range(ranks, 0, -1))
+    return next(layout for layout in found if layout is not None)
+
+
+def _layout_of(params: dict[str, TensorType], ranks: int) -> ParallelLayout | None:
+    """The layout of `ranks` with the most tensor ranks, then the most groups of experts, if any."""
     degrees = [degree for degree in range(ranks, 0, -1) if ranks % degree == 0]
     for tensor in degrees:
         for expert in degrees:
-            other = ParallelLayout(tensor, ranks // tensor, expert)
-            if fits_layout(params, other):
-                return f"with {ranks} chips {other} works"
-    return f"no layout of {ranks} chips works; try fewer"
+            layout = ParallelLayout(tensor, ranks // tensor, expert)
+            if fits_layout(params, layout):
+                return layout
+    return None
 
 
 def _tensor_layouts(layout: ParallelLayout) -> Iterator[tuple[int, ParallelLayout]]:

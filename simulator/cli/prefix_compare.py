@@ -211,7 +211,7 @@ def _on_tiers(
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
         notes += too_small(deployment, policies, trace.block_tokens)
-        notes.append(deployment.loads_note)
+        notes += [deployment.layout_note, deployment.loads_note]
         room = room_note(deployment.asked)
         notes += [room] if room else []
         notes += _write_notes(rows)
@@ -271,6 +271,7 @@ def _as_json(
         "chips": question.count,
         "tensor_parallel": question.layout.tensor,
         "data_parallel": question.layout.data,
+        "expert_parallel": question.layout.expert,
         "engine": question.engine,
         "write": deployment.write.name,
         "page_eviction": deployment.page_eviction,

@@ -89,6 +89,7 @@ def _as_json(
         "engine": question.engine,
         "tensor_parallel": question.layout.tensor,
         "data_parallel": question.layout.data,
+        "expert_parallel": question.layout.expert,
         "layer_by_layer": deployment.layer_by_layer,
         "new_tokens": new_tokens,
         "crossovers": [asdict(one) for one in found],
@@ -105,7 +106,8 @@ def _print(
     width = console().width
     answer = (
         f"{machine}: time to the first token of a stored prefix with {new_tokens:,} new tokens, "
-        f"loaded from one tier against computed. {deployment.loads_note}."
+        f"loaded from one tier against computed. {deployment.layout_note}; "
+        f"{deployment.loads_note}."
     )
     console().print(wrapped(answer, width), style="bold")
     room = room_note(deployment.asked)

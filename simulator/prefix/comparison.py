@@ -65,9 +65,14 @@ class CacheDeployment:
 
     @property
     def layout_note(self) -> str:
-        """How the model lies on the chips of the node."""
-        question = self.asked.question
-        return f"{question.model} lies on {question.count} {question.chip} as {question.layout}"
+        """How the model lies on the chips of the node, and on how many of them."""
+        question, node = self.asked.question, self.asked.node
+        of = f" of {node.chip_count}" if question.count < node.chip_count else ""
+        short = ", as no layout of all cuts its weights evenly" if of else ""
+        return (
+            f"{question.model} lies on {question.count}{of} {question.chip} as "
+            f"{question.layout}{short}"
+        )
 
     @property
     def loads_note(self) -> str:
@@ -163,7 +168,11 @@ def deployment_for(
     tp: int | None = None,
     dp: int = 1,
 ) -> CacheDeployment:
-    """A deployment on a whole node by names or paths; raises `InputError` for what is unknown."""
+    """A deployment on a whole node by names or paths; raises `InputError` for what is unknown.
+
+    Without `tp` and `dp` it takes all chips as one tensor group, or where the model's weights
+    cannot be cut so, as many as work (see `working_layout`).
+    """
     spec = load_node(node)
     if tp is not None and tp * dp != spec.chip_count:
         raise InputError(
@@ -180,8 +189,9 @@ def deployment_for(
         engine=engine,
     )
     layout = _layout_of(asked, is_default=tp is None and dp == 1)
+    question = replace(asked.question, layout=layout, count=layout.ranks)
     # The node's own links, which an edited file may have changed.
-    asked = replace(asked, node=spec, question=replace(asked.question, layout=layout))
+    asked = replace(asked, node=spec, question=question)
     sold_as = priced_as(asked.chip)
     price = find_price(sold_as) if sold_as in list_priced_chips() else None
     return CacheDeployment(

@@ -58,13 +58,18 @@ def marked_boundary(tokens: int, block_tokens: int, granule_tokens: int) -> int:
     return whole_granules(whole_granules(tokens, block_tokens), granule_tokens)
 
 
-def run_lists(trace: Trace) -> Iterator[list[tuple[int, int]]]:
-    """Runs of every request as plain numbers, in file order."""
+def check_block_ids(trace: Trace) -> None:
+    """Raise InputError for a trace that does not tell which prompts share a prefix."""
     if not trace.block_tokens:
         raise InputError(
             f"trace {trace.name} has no block ids, so that nothing is known of shared prefixes: "
             "give one with ids (Mooncake, Bailian, Weka, aiperf)"
         )
+
+
+def run_lists(trace: Trace) -> Iterator[list[tuple[int, int]]]:
+    """Runs of every request as plain numbers, in file order."""
+    check_block_ids(trace)
     offsets = trace.run_offsets.tolist()
     runs = list(zip(trace.run_first.tolist(), trace.run_count.tolist(), strict=True))
     for begin, end in pairwise(offsets):

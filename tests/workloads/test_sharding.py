@@ -11,7 +11,7 @@ from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
 from workloads.graph import Graph, Node
-from workloads.layout_check import check_layout
+from workloads.layout_check import check_layout, working_layout
 from workloads.ops import AllGather, AllReduce, ExpertCombine, ExpertDispatch, ReduceScatter
 from workloads.parallel import ParallelLayout
 from workloads.run_stats import RunStats
@@ -181,6 +181,9 @@ def test_weights_of_all_ranks_hold_every_expert_once(layout: ParallelLayout) -> 
         ("v4-pro", ParallelLayout(1, 7, 7), ["7 ranks", "384 experts"]),
         ("v4-pro", ParallelLayout(8, 5, 5), ["5 ranks", "384 experts"]),
         ("v4-pro", ParallelLayout(6), ["6 ranks", "tensor-parallel degree that works: 4"]),
+        ("v4-pro", ParallelLayout(72), ["128 heads", "with 72 chips tp8 dp9 ep24 works"]),
+        ("v4-flash", ParallelLayout(72), ["no layout of 72 chips works, of 64 tp8 dp8 ep64 does"]),
+        ("v4-flash", ParallelLayout(1, 72, 72), ["256 experts", "of 64 tp8 dp8 ep64 does"]),
     ],
 )
 def test_layouts_that_cannot_be_cut(model: str, layout: ParallelLayout, words: list[str]) -> None:
@@ -199,6 +202,30 @@ def test_layouts_that_cannot_be_cut(model: str, layout: ParallelLayout, words: l
 )
 def test_layouts_that_can(model: str, layout: ParallelLayout) -> None:
     check_layout(find_model(model), Precision(), layout)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "is_default", "found"),
+    [
+        ("v4-flash", ParallelLayout(8), True, ParallelLayout(8)),
+        # 72 = 9 x 8: nine divides neither heads nor experts of 2^n; 384 experts are 24 x 16.
+        ("v4-pro", ParallelLayout(72), True, ParallelLayout(8, 9, 24)),
+        ("v4-flash", ParallelLayout(72), True, ParallelLayout(8, 8, 64)),
+        ("v4-pro", ParallelLayout(1, 72, 1), False, ParallelLayout(1, 72, 24)),
+        ("v4-pro", ParallelLayout(1, 72, 72), False, ParallelLayout(1, 72, 24)),
+    ],
+)
+def test_layouts_that_stand_in(
+    model: str, asked: ParallelLayout, is_default: bool, found: ParallelLayout
+) -> None:
+    config = find_model(model)
+    assert working_layout(config, Precision(), asked, is_default=is_default) == found
+    check_layout(config, Precision(), found)
+
+
+def test_degrees_that_were_asked_for_are_not_changed() -> None:
+    with pytest.raises(UnsupportedError, match="72 ranks do not divide the 64 heads"):
+        working_layout(find_model("v4-flash"), Precision(), ParallelLayout(72), is_default=False)
 
 
 def test_expert_blocks_count_as_stored() -> None:

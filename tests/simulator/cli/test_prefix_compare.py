@@ -297,6 +297,29 @@ def test_a_trace_without_any_input_is_a_sentence(capsys, tmp_path, options):
     assert "dropped 1 request without input tokens" in err
 
 
+@pytest.mark.parametrize("options", [[], ["--reference"]])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
+        "arrived_at,num_prefill_tokens,num_decode_tokens\n0.5,4808,10\n",
+        "provider,round_index,t_first_event_s,input_tokens_total,prefix_tokens,"
+        "newly_append_tokens,output_tokens,n_tools,max_tool_wall_ms,first_input_event_type\n"
+        "a,0,0.0,4808,4000,808,10,0,0,user_message\n",
+    ],
+)
+def test_a_trace_without_block_ids_is_a_sentence(capsys, tmp_path, text, options):
+    """Azure, Vidur and TraceLab tell lengths alone: on tiers as in reference counting."""
+    path = tmp_path / "lengths.csv"
+    path.write_text(text)
+    code, out, err = run(capsys, "--trace", path, *options)
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: trace lengths.csv has no block ids, so that nothing is known of shared prefixes: "
+        "give one with ids (Mooncake, Bailian, Weka, aiperf)\n"
+    )
+
+
 def test_prompts_over_the_limit_of_the_model(capsys, tmp_path):
     """Refused on tiers, or dropped with a note; reference counting asks no model."""
     path = tmp_path / "long.jsonl"
