@@ -25,7 +25,7 @@ def capacity_assumptions(capacity: Capacity) -> tuple[str, ...]:
     if capacity.question.layout.sizing.kind in sizing:
         module = sizing[capacity.question.layout.sizing.kind]
         objects += [module, module.fit_exact if module is exact_fit else module.fit_window]
-    return (*assumptions_of(objects), *_guesses(capacity))
+    return (*capacity.question.config.notes, *assumptions_of(objects), *_guesses(capacity))
 
 
 def _guesses(capacity: Capacity) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ KIND_ABOUTS = {
     "csa": "attention over the last tokens, and over the compressed entries, of 4 tokens each, "
     "that an indexer picks (at most 1,024 in Pro, 512 in Flash)",
     "hca": "attention over the last tokens, and over all compressed entries, of 128 tokens each",
-    "mtp": "one more layer, which drafts a token ahead",
+    "mtp": "layers after the model's own, each of which drafts a token ahead",
     "head": "turns each request's last row into scores of the vocabulary",
 }
 POOL_NAMES = {"state": "compressor rows", "index_state": "index compressor rows"}

@@ -15,6 +15,7 @@ from simulator.plan.search import SearchResult
 from simulator.plan.sensitivity import Sensitivity
 from simulator.plan.verdict import plan_sentence, runner_up_sentence, target_text
 from simulator.serve import deployment, replica, step_clock
+from workloads.deepseek_v4.config import find_model
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +24,9 @@ _SHOWN = 12
 _RULED_SHOWN = 3
 
 
-def plan_assumptions() -> tuple[str, ...]:
-    """Approximations of the search and of the serving runs below it."""
-    return assumptions_of(
+def plan_assumptions(question: PlanQuestion) -> tuple[str, ...]:
+    """Approximations of the search and of the serving runs below it, and of the model's file."""
+    ours = assumptions_of(
         [
             bounds,
             sensitivity.sensitivity,
@@ -34,6 +35,7 @@ def plan_assumptions() -> tuple[str, ...]:
             replica.Replica._admit,
         ]
     )
+    return (*find_model(question.scenario.model).notes, *ours)
 
 
 def print_plan(
@@ -63,7 +65,7 @@ def print_plan(
     console.print(wrapped(f"{more}{kept}{ruled}{first}", width))
     for out in result.ruled_out[:_RULED_SHOWN]:
         console.print(wrapped(f"- {out.label}: {out.reason}", width, 2), style="dim")
-    for line in plan_assumptions():
+    for line in plan_assumptions(question):
         console.print(wrapped(f"Assumes: {line}", width, 2), style="dim")
 
 
@@ -130,7 +132,7 @@ def plan_to_json(
         "tried": [_outcome_json(outcome) for outcome in result.tried],
         "ruled_out": [asdict(out) for out in result.ruled_out],
         "skipped": result.skipped,
-        "assumptions": list(plan_assumptions()),
+        "assumptions": list(plan_assumptions(question)),
     }
 
 

@@ -65,7 +65,9 @@ class Served:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the trace's reader, the run and the price have to say."""
-        return (*self.run.trace.notes, STEPS_NOTE, f"Price: {self.bill.price}.")
+        model = self.run.deployment.asked.config.notes
+        said = (f"{note[:1].upper()}{note[1:]}." for note in model)
+        return (*said, *self.run.trace.notes, STEPS_NOTE, f"Price: {self.bill.price}.")
 
 
 def served(run: ServingRun, *, with_use: bool = False) -> Served:

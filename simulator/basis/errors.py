@@ -32,6 +32,10 @@ class UnsupportedError(InputError):
     """A valid request that the model, engine or hardware cannot serve; says what comes nearest."""
 
 
+class UndividedError(InputError):
+    """A parallel degree that does not divide the model; other layouts of the question may."""
+
+
 class DoesNotFitError(InputError):
     """A demand in bytes that exceeds a capacity.
 

@@ -54,16 +54,18 @@ def show(
     if name.lower() == "v3.2":
         from workloads.deepseek_v4.reference_v32 import find_reference
 
-        fields, facts = find_reference().model_dump(), _reference_facts()
+        fields, facts, notes = find_reference().model_dump(), _reference_facts(), ()
     else:
         config = find_model(name)
-        fields, facts = config.model_dump(), _facts(config)
+        fields, facts, notes = config.model_dump(), _facts(config), config.notes
     console().print(text_table(_fact_columns(facts), console().width))
+    for note in notes:
+        console().print(wrapped(f"Assumes: {note}", console().width, 2), style="dim")
     console().print("\nConfiguration, by the names of config.json")
     for key, value in fields.items():
         line = wrapped(f"{key:<{_KEY_WIDTH}} {_text(value)}", console().width, _KEY_WIDTH + 1)
         console().print(line, markup=False, soft_wrap=True)
-    save_json(json, {"config": fields, "facts": facts})
+    save_json(json, {"config": fields, "facts": facts, "notes": list(notes)})
 
 
 def _columns(rows: Sequence[dict[str, Any]]) -> list[TextColumn]:
@@ -150,13 +152,13 @@ def _text(value: Any) -> str:
 
 
 def _facts(config: Any) -> dict[str, Any]:
-    """Counts with and without the MTP layer; `parameters` and `weight_bytes` count it."""
+    """Counts with and without MTP layers; `parameters` and `weight_bytes` count it."""
     from workloads.deepseek_v4.graph import build_graph
     from workloads.deepseek_v4.precision import Precision
     from workloads.deepseek_v4.state import model_state
     from workloads.step_shape import StepShape
 
-    step, has_mtp = StepShape.uniform(1, 1, 0), config.mtp_layers == 1
+    step, has_mtp = StepShape.uniform(1, 1, 0), config.mtp_layers > 0
     backbone = build_graph(config, step)
     whole = build_graph(config, step, mtp=True) if has_mtp else backbone
     growth = {

@@ -117,7 +117,8 @@ def cost_step(
         peaks=chip_peaks(chip, node),
         assumptions=_assumptions(question, chip, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
-        notes=_notes(question, chip, node, kernels)
+        notes=config.notes
+        + _notes(question, chip, node, kernels)
         + engine_notes(_by_programs(question), target.profile, chip),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,

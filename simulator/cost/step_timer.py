@@ -11,7 +11,7 @@ from collections import Counter
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
-from simulator.basis.errors import InputError
+from simulator.basis.errors import UnsupportedError
 from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
 from simulator.cost.memory_advice import step_of
@@ -27,7 +27,7 @@ from simulator.lower.profile import find_profile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import layer_name
+from workloads.deepseek_v4.state import layer_name, mtp_name
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
@@ -40,7 +40,7 @@ class StepTimer:
     """Times steps of one model, node, layout, engine and fidelity.
 
     `question` fixes all but the shapes of the step. Memory and layout are not checked here: cost a
-    step of the deployment first. With `drafting` the steps are those of the MTP layer alone, with
+    step of the deployment first. With `drafting` the steps are those of one MTP layer alone, with
     the head that it shares.
     """
 
@@ -122,23 +122,25 @@ class StepTimer:
 
 
 def draft_layer(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
-    """A model of one layer and the MTP layer, and how often each counts: only the latter does.
+    """A model of one layer and one MTP layer, and how often each counts: only the latter does.
 
-    Raises InputError where the model has no MTP layer.
+    Raises UnsupportedError where the model has no MTP layer, or layers that differ.
     """
-    if config.mtp_layers != 1:
-        raise InputError(
-            f"{config.name} has {config.mtp_layers} MTP layers, but drafts are timed with one; "
-            "leave speculation out"
+    if len(set(config.mtp_ratios)) != 1:
+        what = "no MTP layer" if not config.mtp_layers else "MTP layers of several kinds"
+        raise UnsupportedError(
+            f"{config.name} has {what} (compress_ratios {list(config.mtp_ratios)} after the "
+            "backbone's), but drafts are timed with layers of one kind; leave speculation out"
         )
     small = config.model_copy(
         update={
             "num_hidden_layers": 1,
-            "compress_ratios": (config.layer_ratios[-1], *config.mtp_ratios),
+            "compress_ratios": (config.layer_ratios[-1], config.mtp_ratios[0]),
             "num_hash_layers": 0,
+            "num_nextn_predict_layers": 1,
         }
     )
-    return small, {"embed": 0, layer_name(0): 0, "head": 0, "mtp": 1}
+    return small, {"embed": 0, layer_name(0): 0, "head": 0, mtp_name(0): 1}
 
 
 def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:

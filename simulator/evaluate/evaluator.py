@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.basis.errors import UnsupportedError
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
 from simulator.evaluate.metadata import StepMetadata, TokenIds, build_metadata
@@ -62,6 +63,11 @@ class Evaluator:
         clamp_shared_expert: bool = True,
         draft_tokens: int = 0,
     ) -> None:
+        if mtp and config.mtp_layers > 1:
+            raise UnsupportedError(
+                f"{config.name} has {config.mtp_layers} MTP layers, but at most one is run; leave "
+                "them out"
+            )
         self.config = config
         self.table = table
         self.dtype = np.dtype(dtype)

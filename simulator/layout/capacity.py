@@ -146,7 +146,7 @@ def stage_geometry(question: CapacityQuestion, stage: Stage) -> CacheGeometry:
     """Pools of the stage's layers."""
     ratios = question.config.layer_ratios[stage.first : stage.stop]
     if question.mtp and stage.last and not _counts_drafts(question):
-        ratios += question.config.mtp_ratios[:1]
+        ratios += question.config.mtp_ratios
     return bind_layout(
         question.layout,
         question.config,
@@ -158,7 +158,7 @@ def stage_geometry(question: CapacityQuestion, stage: Stage) -> CacheGeometry:
 
 
 def _counts_drafts(question: CapacityQuestion) -> bool:
-    """Whether the sizing itself adds the draft layer."""
+    """Whether the sizing itself adds the draft layers."""
     return question.layout.sizing.kind in ("ratio", "cap")
 
 
@@ -168,6 +168,7 @@ def load_of(question: CapacityQuestion, context_tokens: int) -> Load:
         context_tokens=context_tokens,
         in_flight_tokens=question.in_flight_tokens,
         draft_tokens=question.draft_tokens,
+        draft_layers=max(1, question.config.mtp_layers),
         context_parallel=question.context_parallel,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import find_node
-from simulator.basis.errors import InputError, UnsupportedError, unknown_name
+from simulator.basis.errors import InputError, UndividedError, UnsupportedError, unknown_name
 from simulator.layout.cache_layout import CacheLayout
 from simulator.layout.sizing_rules import WindowSizing
 from simulator.lower.profile import find_profile, layout_of
@@ -201,7 +201,7 @@ def _parallel(
     for what, size in (("heads", config.num_attention_heads), ("output groups", config.o_groups)):
         if size % tp:
             near = max(d for d in range(1, min(tp, size) + 1) if size % d == 0)
-            raise UnsupportedError(
+            raise UndividedError(
                 f"tp {tp} does not divide the {size} {what} of {config.name} "
                 f"({size % tp} left over); try tp {near}"
             )

@@ -90,11 +90,11 @@ def bind_layout(
 ) -> CacheGeometry:
     """Pools of a model in a layout. `ratios`: layers of a pipeline stage (default: all).
 
-    `speculative` takes the longer rings; `mtp` keeps the draft layer's cache as well. Raises
+    `speculative` takes the longer rings; `mtp` keeps the caches of draft layers as well. Raises
     UnsupportedError where the engine stores no such precision.
     """
     if ratios is None:
-        ratios = config.layer_ratios + (config.mtp_ratios[:1] if mtp else ())
+        ratios = config.layer_ratios + (config.mtp_ratios if mtp else ())
     formats = _formats(layout, kv, index)
     pools = tuple(
         _bind_pool(name, layout.pools[name], config, ratios, formats, speculative) for name in POOLS

@@ -12,7 +12,7 @@ from simulator.layout.capacity_question import CapacityQuestion
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import layer_name
+from workloads.deepseek_v4.state import layer_name, mtp_name
 from workloads.layout_check import (
     check_layout,
     distinct_parameters,
@@ -31,7 +31,7 @@ SCORE_CHUNK_BYTES = 512 * 2**20
 class Stage:
     """Layers of one pipeline stage: numbers of the first and the one after the last.
 
-    `last` stages hold the head, and the MTP layer where it is used.
+    `last` stages hold the head, and the MTP layers where they are used.
     """
 
     first: int
@@ -97,7 +97,8 @@ def _parameters(
 def _owners(question: CapacityQuestion) -> dict[str, int]:
     """Stage of every scope of the graph."""
     last = question.stages - 1
-    owners = {"embed": 0, "head": last, "mtp": last}
+    owners = {"embed": 0, "head": last}
+    owners.update({mtp_name(n): last for n in range(question.config.mtp_layers)})
     for i, stage in enumerate(stages_of(question.config.num_hidden_layers, question.stages)):
         owners.update({layer_name(n): i for n in range(stage.first, stage.stop)})
     return owners

@@ -13,7 +13,8 @@ class Load:
     """What is to be held. All lengths in tokens.
 
     `in_flight_tokens`: tokens of a step that may be written before older pages are freed (the
-    scheduler's largest step); `draft_tokens`: speculative tokens of a step and request.
+    scheduler's largest step); `draft_tokens`: speculative tokens of a step and request, made by
+    `draft_layers`.
     `context_parallel`: ranks that share a request's compressed entries; each keeps all of the
     index keys, the window and the compressor's rows (SGLang pull 37407, vLLM RFC 57228).
     """
@@ -21,6 +22,7 @@ class Load:
     context_tokens: int
     in_flight_tokens: int = 1
     draft_tokens: int = 0
+    draft_layers: int = 1
     context_parallel: int = 1
 
 

@@ -30,7 +30,6 @@ class WindowSizing(Cited):
     `ratio`: window slots are `window_ratio` x full tokens. `cap`: a fixed number for
     `max_requests`. `index_priced_as`: row format that the engine budgets for an index key,
     whatever it stores; absent where it budgets what it stores.
-    `draft_layers`: with speculation all per-token bytes grow by (layers + draft_layers) / layers.
     """
 
     kind: Literal["ratio", "cap"]
@@ -40,7 +39,6 @@ class WindowSizing(Cited):
     prefix_tails_per_request: Annotated[int, Field(ge=0)] = 4
     decode_tokens: Annotated[int, Field(ge=0)] = 0
     index_priced_as: str | None = None
-    draft_layers: Annotated[int, Field(ge=0)] = 1
 
     @model_validator(mode="after")
     def _check_ratio(self) -> Self:

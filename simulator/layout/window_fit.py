@@ -24,7 +24,7 @@ def full_token_bytes(geometry: CacheGeometry, rule: WindowSizing, load: Load) ->
         _priced(pool, rule).bytes_per_token / pool.ranks(load.context_parallel)
         for pool in geometry.pools
     )
-    return per_token * _draft_factor(geometry, rule, load)
+    return per_token * _draft_factor(geometry, load)
 
 
 def window_token_bytes(geometry: CacheGeometry, rule: WindowSizing, load: Load) -> float:
@@ -33,11 +33,12 @@ def window_token_bytes(geometry: CacheGeometry, rule: WindowSizing, load: Load) 
     pages = window.layers * window.page_bytes + sum(
         pool.layers * pool.page_bytes for pool in geometry.pools if pool.lives == "window_page"
     )
-    return pages / window.page_tokens * _draft_factor(geometry, rule, load)
+    return pages / window.page_tokens * _draft_factor(geometry, load)
 
 
-def _draft_factor(geometry: CacheGeometry, rule: WindowSizing, load: Load) -> float:
-    extra = rule.draft_layers if load.draft_tokens else 0
+def _draft_factor(geometry: CacheGeometry, load: Load) -> float:
+    """With speculation engines let all per-token bytes grow as the layers do."""
+    extra = load.draft_layers if load.draft_tokens else 0
     return (geometry.layers + extra) / geometry.layers
 
 
@@ -169,7 +170,7 @@ def _charges(
             Charge(
                 name=pool.name,
                 units=pool.layers * pages,
-                unit_bytes=round(priced.page_bytes * _draft_factor(geometry, rule, load)),
+                unit_bytes=round(priced.page_bytes * _draft_factor(geometry, load)),
                 useful_bytes=pool.layers * pool.row_bytes * useful_rows(pool, load),
                 grows=pool.lives == "context",
             )

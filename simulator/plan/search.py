@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.basis.errors import DoesNotFitError, InputError, UnsupportedError
+from simulator.basis.errors import DoesNotFitError, InputError, UndividedError, UnsupportedError
 from simulator.plan.bounds import (
     BATCH_SLACK,
     Unloaded,
@@ -135,7 +135,7 @@ def _deployed(
             continue
         try:
             deployment = _once(deployments, candidate)
-        except (DoesNotFitError, UnsupportedError) as error:
+        except (DoesNotFitError, UndividedError, UnsupportedError) as error:
             result.ruled_out.append(RuledOut(label=candidate.label, reason=error.message))
             continue
         cached = candidate.scenario.prefix_cache is not None
@@ -152,7 +152,8 @@ def _deployed(
             result.ruled_out.append(RuledOut(label=candidate.label, reason=reason))
         else:
             yield _Ready(candidate, deployment, floors, 1 if exhaustive else first)
-    refused = [found for found in deployments.values() if isinstance(found, UnsupportedError)]
+    faults = (UndividedError, UnsupportedError)
+    refused = [found for found in deployments.values() if isinstance(found, faults)]
     if refused and len(refused) == len(deployments):
         raise refused[0]
 

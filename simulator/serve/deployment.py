@@ -202,7 +202,8 @@ def _clock_of(
     if new > 1:
         draft_ps = StepTimer(*facts, drafting=True).total_ps
         window = asked.config.sliding_window
-        total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes).total_ps
+        layers = asked.config.mtp_layers
+        total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes, layers).total_ps
     knee = 4 * asked.config.index_topk
     return StepClock(total_ps, knee, new_per_request=new, data_ranks=parallel.data), asked
 

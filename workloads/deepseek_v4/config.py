@@ -177,6 +177,16 @@ class ModelConfig(StrictModel):
                 )
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the configuration leaves open, taken as published ones have it."""
+        if "expert_dtype" in self.model_fields_set:
+            return ()
+        return (
+            f"the configuration of {self.name} has no expert_dtype: routed experts are taken as "
+            f"stored in {self.expert_dtype}, as in the published checkpoints",
+        )
+
+    @property
     def layer_ratios(self) -> tuple[int, ...]:
         """Compression ratio of every backbone layer."""
         return self.compress_ratios[: self.num_hidden_layers]

@@ -10,7 +10,7 @@ from simulator.basis.errors import UnsupportedError
 from workloads.deepseek_v4.block import BlockBuilder
 from workloads.deepseek_v4.config import KIND_OF_RATIO, ModelConfig
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import layer_name
+from workloads.deepseek_v4.state import layer_name, mtp_name
 from workloads.dtype import BF16, FP32, INT32
 from workloads.graph import Graph, GraphBuilder
 from workloads.ops import Add, Embed, LastRows, Linear, Repeat
@@ -27,19 +27,18 @@ def build_graph(
     all_logits: bool = False,
     clamp_shared_expert: bool = True,
 ) -> Graph:
-    """Embedding, every layer, the head, and the MTP layer when asked for.
+    """Embedding, every layer, the head, and the MTP layers when asked for.
 
+    Outputs are the head's logits, then those of every MTP layer, the k-th of which reads the ids
+    k + 1 tokens ahead (`next_ids`, `next_ids1`, ...) and the streams of the one before it.
     `all_logits` keeps the logits of every row instead of each request's last.
     """
     graph = GraphBuilder(step)
     precision = precision or Precision(expert=config.expert_dtype)
     block = BlockBuilder(graph, config, precision, clamp_shared_expert)
     hidden = ("hidden", config.hidden_size)
-    if mtp and config.mtp_layers != 1:
-        raise UnsupportedError(
-            f"a graph has one MTP layer, but {config.name} has {config.mtp_layers}; "
-            "leave the MTP layer out"
-        )
+    if mtp and not config.mtp_layers:
+        raise UnsupportedError(f"{config.name} has no MTP layer; leave it out")
     ids = graph.input("token_ids", TensorType((("tokens", step.tokens),), INT32))
     with graph.scope("embed", "embed"):
         table = graph.param("table", TensorType((("vocab", config.vocab_size), hidden), BF16))
@@ -54,8 +53,10 @@ def build_graph(
         head = graph.param("weight", vocab)
         logits = _logits(graph, block, streams, head, all_logits)
     outputs = [logits]
-    if mtp:
-        outputs.append(_mtp(graph, block, streams, table, head, all_logits))
+    for stage, ratio in enumerate(config.mtp_ratios if mtp else ()):
+        streams = _mtp(graph, block, stage, ratio, streams, table)
+        with graph.scope(mtp_name(stage), "mtp"):
+            outputs.append(_logits(graph, block, streams, head, all_logits))
     return graph.build(outputs)
 
 
@@ -71,22 +72,20 @@ def _logits(
 
 
 def _mtp(
-    graph: GraphBuilder,
-    block: BlockBuilder,
-    streams: str,
-    table: str,
-    head: str,
-    all_logits: bool,
+    graph: GraphBuilder, block: BlockBuilder, stage: int, ratio: int, streams: str, table: str
 ) -> str:
-    """Draft layer: embeds the next token, joins it to the backbone's streams, one window block."""
-    config, tokens = block.config, ("tokens", graph.step.tokens)
-    next_ids = graph.input("next_ids", TensorType((tokens,), INT32))
-    with graph.scope("mtp", "mtp"):
+    """Draft layer: embeds a later token, joins it to the streams before it, one block.
+
+    Assumes: further layers follow one another as in DeepSeek-V3 (multi-token prediction), each
+        with weights of its own but for the embedding and the head.
+    """
+    ids = "next_ids" if stage == 0 else f"next_ids{stage}"
+    next_ids = graph.input(ids, TensorType((("tokens", graph.step.tokens),), INT32))
+    with graph.scope(mtp_name(stage), "mtp"):
         e = block.norm("enorm", graph.add1("tokens", Embed(), [next_ids], [table]))
         h = block.norm("hnorm", streams)
         square = TensorType((block.hidden, block.hidden), block.stored)
         e = graph.add1("e_proj", Linear(), [e], [graph.param("e_proj", square)])
         h = graph.add1("h_proj", Linear(), [h], [graph.param("h_proj", square)])
         joined = graph.add1("join", Add(), [h, e])
-        joined = block.layer(joined, config.mtp_ratios[0], None)
-        return _logits(graph, block, joined, head, all_logits)
+        return block.layer(joined, ratio, None)

@@ -47,7 +47,7 @@ def model_state(
         raise InputError(f"a step has 0 draft tokens or more, but got {draft_tokens}")
     ratios = [(layer_name(i), r) for i, r in enumerate(config.layer_ratios)]
     if mtp:
-        ratios.append(("mtp", config.mtp_ratios[0]))
+        ratios += [(mtp_name(stage), ratio) for stage, ratio in enumerate(config.mtp_ratios)]
     return StateLayout(
         tuple(
             replace(region, name=f"{layer}/attn/{name}")
@@ -60,3 +60,8 @@ def model_state(
 def layer_name(index: int) -> str:
     """Scope of a backbone layer."""
     return f"layer{index:02d}"
+
+
+def mtp_name(stage: int) -> str:
+    """Scope of an MTP layer."""
+    return f"mtp{stage}" if stage else "mtp"

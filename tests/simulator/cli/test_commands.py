@@ -6,16 +6,19 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import workloads
 from hwmodels.chip import find_chip, list_chips
 from simulator.cli.main import main
 from simulator.cli.options import console
 from simulator.evaluate.verify import shipped_golden_file
 from workloads.deepseek_v4.config import list_models
 
+MODELS = Path(workloads.__file__).parent / "deepseek_v4" / "models"
 STEP = ["step", "--model", "v4-flash", "--chip", "h200", "--count", "8"]
 
 
@@ -266,6 +269,29 @@ def test_models_and_chips_are_listed_and_shown(capsys):
     assert code == 0
     assert "7,700" in out or "7.7" in out
     assert find_chip("b200").architecture in out
+
+
+def test_what_a_configuration_does_not_say_is_told(capsys, tmp_path):
+    text = (MODELS / "v4-flash.yaml").read_text()
+    path = tmp_path / "own.yaml"
+    layers = "num_nextn_predict_layers: "
+    for old, new in (("expert_dtype: fp4\n", ""), (f"{layers}1", f"{layers}3")):
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    told = "the configuration of own has no expert_dtype: routed experts are taken as stored in fp4"
+    for command in (
+        ["models", "show", path],
+        ["step", "--model", path, *STEP[3:], "--engine", "sglang-0.5"],
+        ["capacity", "--model", path, "--chip", "h200", "--count", 8],
+    ):
+        code, out, _ = run(capsys, *command)
+        assert code == 0
+        text = " ".join(out.split())
+        assert told in text
+        if command[0] == "models":
+            assert "parameters with MTP 304.2 B 304,164,714,184" in text
+            assert "166,797,061,408 B" in text
 
 
 def test_an_output_directory_that_is_a_file_is_refused(capsys, tmp_path):

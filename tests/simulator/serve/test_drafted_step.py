@@ -89,7 +89,7 @@ def test_a_pass_is_that_of_the_mtp_layer_in_the_whole_graph(layout, batch, new):
 
 def test_a_model_without_an_mtp_layer_cannot_draft():
     config = find_model("tiny").model_copy(update={"num_nextn_predict_layers": 0})
-    with pytest.raises(InputError, match="has 0 MTP layers"):
+    with pytest.raises(InputError, match="has no MTP layer"):
         draft_layer(config)
 
 
@@ -108,3 +108,23 @@ def test_a_scenario_with_speculation_pays_for_its_drafts():
     drafts = draft.total_ps(StepShape.uniform(64, 4, 8188))
     found = block.decode_ns([DecodeGroup(requests=64, context_sum=64 * 8192.0)])
     assert found == pytest.approx((verified + drafts) / 1000, rel=0.01)
+
+
+def test_every_mtp_layer_passes_once_over_all_tokens():
+    step = StepShape(((512, 0), (5, 8000), (5, 9000)))
+    passes = Passes()
+    clock = DraftedStep(lambda step: 1000, passes, 4, WINDOW, layers=3)
+    # Three passes over 522 tokens, and the last layer once more over one token of each of 2.
+    assert clock.total_ps(step) == 1000 + 3 * 5220 + 20
+    assert passes.asked[-1] == StepShape.uniform(2, 1, WINDOW)
+    # Layers beyond the drafts of a step do not run.
+    assert DraftedStep(lambda step: 1000, passes, 1, WINDOW, layers=3).total_ps(step) == 6220
+
+
+def test_three_mtp_layers_draft_as_the_one_does_and_others_cannot():
+    one = find_model("v4-flash")
+    three = one.model_copy(update={"num_nextn_predict_layers": 3})
+    assert draft_layer(three) == draft_layer(one)
+    mixed = three.model_copy(update={"compress_ratios": (*one.layer_ratios, 0, 4, 0)})
+    with pytest.raises(InputError, match=r"MTP layers of several kinds .*\[0, 4, 0\]"):
+        draft_layer(mixed)

@@ -134,6 +134,10 @@ def test_absent_keys_of_a_golden_config() -> None:
     assert config.num_key_value_heads == 1
     assert config.norm_topk_prob is True
     assert config.expert_dtype == "fp4"
+    (note,) = config.notes
+    assert note.startswith("the configuration of golden has no expert_dtype")
+    assert "fp4" in note
+    assert model_from_mapping(data | {"expert_dtype": "fp4"}).notes == ()
     assert config.quantization_config.weight_block_size == (128, 128)
     assert config.layer_ratios == (0, 128, 4, 128, 4)
 

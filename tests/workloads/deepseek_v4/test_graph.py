@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from simulator.basis.errors import UnsupportedError
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -567,3 +568,37 @@ def test_a_ragged_step_asks_for_the_sum_of_its_requests():
         for kind in ("reads", "appends"):
             counts = [[a.entries for a in getattr(work, kind)] for work in (total, *parts)]
             assert counts[0] == [sum(column) for column in zip(*counts[1:], strict=True)]
+
+
+def three_stages():
+    return find_model("v4-flash").model_copy(update={"num_nextn_predict_layers": 3})
+
+
+def test_every_prediction_layer_has_weights_of_its_own_and_reads_the_one_before():
+    one = decode("v4-flash", mtp=True)
+    graph = build_graph(three_stages(), StepShape.uniform(1, 1, 2**20 - 1), FP4_INDEX, mtp=True)
+    assert graph.outputs == ("head/logits", "mtp/logits", "mtp1/logits", "mtp2/logits")
+    assert graph.nodes[: len(one.nodes)] == one.nodes
+    nodes = {node.path: node for node in graph.nodes}
+    for stage, (before, ids) in {
+        "mtp1": ("mtp/moe_hc/expand", "next_ids1"),
+        "mtp2": ("mtp1/moe_hc/expand", "next_ids2"),
+    }.items():
+        assert nodes[f"{stage}/hnorm"].inputs == (before,)
+        assert nodes[f"{stage}/tokens"].inputs == (ids,)
+        assert nodes[f"{stage}/tokens"].params == ("embed/table",)
+        assert nodes[f"{stage}/logits"].params == ("head/weight",)
+        own = {n.partition("/")[2] for n in graph.params if n.startswith(f"{stage}/")}
+        assert own == {n.partition("/")[2] for n in one.params if n.startswith("mtp/")}
+    assert set(graph.regions) - set(one.regions) == {"mtp1/attn/window", "mtp2/attn/window"}
+    # By hand from the one: 284.33 B + 3 x 6.61 B, 152.42 GB + 3 x 7.19 / 2 GB of stored weights.
+    assert sum(t.size for t in graph.params.values()) / 1e9 == digits(304.2, 1)
+    assert graph.weight_bytes / 1e9 == digits(166.8, 1)
+    stage = one.weight_bytes - decode("v4-flash").weight_bytes
+    assert graph.weight_bytes == decode("v4-flash").weight_bytes + 3 * stage
+
+
+def test_a_model_without_prediction_layers_has_none_to_add():
+    config = find_model("v4-flash").model_copy(update={"num_nextn_predict_layers": 0})
+    with pytest.raises(UnsupportedError, match="v4-flash has no MTP layer; leave it out"):
+        build_graph(config, StepShape.uniform(1, 1, 0), mtp=True)

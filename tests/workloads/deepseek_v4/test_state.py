@@ -31,3 +31,13 @@ def test_the_terms_add_up_at_any_context():
 def test_a_negative_number_of_draft_tokens_is_refused():
     with pytest.raises(InputError, match="0 draft tokens or more, but got -1"):
         model_state(find_model("v4-pro"), Precision(), draft_tokens=-1)
+
+
+def test_every_prediction_layer_keeps_a_window():
+    config = find_model("v4-flash")
+    three = config.model_copy(update={"num_nextn_predict_layers": 3})
+    states = [model_state(c, Precision(), mtp=True) for c in (config, three)]
+    # One more window of 128 rows of 584 B for each further layer.
+    assert states[1].fixed_bytes - states[0].fixed_bytes == 2 * 128 * 584
+    assert states[1].growth_bytes_per_token == states[0].growth_bytes_per_token
+    assert model_state(three, Precision()) == model_state(config, Precision())
