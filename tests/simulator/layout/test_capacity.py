@@ -36,6 +36,15 @@ def test_replicated_attention_weights_of_data_parallel_ranks() -> None:
     assert data.requests / tensor.requests == pytest.approx(7.68, abs=0.15)
 
 
+def test_experts_lie_on_as_many_ranks_as_divide_them() -> None:
+    """384 experts of V4-Pro on 72 ranks: 24 groups of 16 experts, three ranks a group."""
+    found = capacity(model="v4-pro", chip="gb300", count=72, dp=72, engine="sglang-0.5")
+    assert str(found.question.parallel) == "tp1 dp72 ep24"
+    assert str(capacity(dp=8).question.parallel) == "tp1 dp8 ep8"
+    with pytest.raises(UnsupportedError, match="no layout of 72 chips works, of 64 tp8 dp8 ep64"):
+        capacity(chip="gb300", count=72, dp=72, engine="sglang-0.5")
+
+
 def test_observed_requests_on_eight_b200() -> None:
     # vLLM issue 51454 printed 20.43 and 156.9; workspace is our own estimate.
     assert capacity(engine="vllm-0.22").requests == pytest.approx(20.43, rel=0.02)
@@ -213,8 +222,9 @@ def test_more_chips_are_used_as_is_best() -> None:
         ({"contexts": "many"}, "cannot be read; give tokens"),
         ({"contexts": "8192:0"}, "share of context 8192 is 0, expected more than 0"),
         ({"contexts": "0"}, "context is 0, expected 1"),
-        ({"count": 24, "tp": 24}, r"tp 24 does not divide the 64 heads .* try tp 16"),
-        ({"count": 16, "tp": 16}, r"tp 16 does not divide the 8 output groups .*; try tp 8"),
+        ({"count": 24, "tp": 24}, r"tp 24 does not divide the 64 heads .* try tp 8 with dp 3"),
+        ({"count": 72}, r"tp 72 does not divide the 64 heads .* try tp 8 with dp 9"),
+        ({"count": 16, "tp": 16}, r"tp 16 does not divide the 8 output groups .*; try tp 8 with d"),
         ({"count": 7, "dp": 2}, "dp 2 x pp 1 does not divide the 7 chips"),
         ({"engine": "sglang-0.5", "requests": 300}, r"slots for 256 .* 44 too many\); try --max-r"),
         ({"max_requests": 5}, "sets no state aside"),
