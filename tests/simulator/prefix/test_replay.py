@@ -226,9 +226,10 @@ def test_a_prompt_that_ends_within_a_block_serves_equal_and_longer_ones():
     assert cache.stores[0].windows.used == 3
 
 
-def test_a_junction_is_where_an_equal_prompt_could_resume():
+@pytest.mark.parametrize("block", [32, 128])
+def test_a_junction_is_where_an_equal_prompt_could_resume(block):
     """Three times 128 tokens: the second finds no window and leaves one for the third."""
-    totals, _ = replay(far_apart([list(range(4))] * 3), "junction", [LARGE])
+    totals, _ = replay(far_apart([list(range(128 // block))] * 3, block), "junction", [LARGE])
     assert totals.loaded_tokens == 96
 
 
