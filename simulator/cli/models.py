@@ -51,10 +51,11 @@ def show(
     from reports.text_table import text_table, wrapped
     from workloads.deepseek_v4.config import find_model
 
+    notes: tuple[str, ...] = ()
     if name.lower() == "v3.2":
         from workloads.deepseek_v4.reference_v32 import find_reference
 
-        fields, facts, notes = find_reference().model_dump(), _reference_facts(), ()
+        fields, facts = find_reference().model_dump(), _reference_facts()
     else:
         config = find_model(name)
         fields, facts, notes = config.model_dump(), _facts(config), config.notes

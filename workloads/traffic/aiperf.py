@@ -16,7 +16,7 @@ from simulator.basis.errors import FileFormatError
 from workloads.traffic.block_counts import fit_blocks
 from workloads.traffic.draft import Draft, counted
 from workloads.traffic.fields import items, text, time_ns, tokens, whole, whole_array
-from workloads.traffic.mooncake import deltas
+from workloads.traffic.mooncake import CLOCK, KEYS, deltas
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace import NO_TIME, SESSION_STRIDE, Ints, as_runs
 from workloads.traffic.trace_file import TraceFile
@@ -192,4 +192,4 @@ def _say(draft: Draft, rows: list[_Row], sessions: dict[str, _Session], waitless
         )
 
 
-AIPERF = Reader("aiperf agentic deltas, JSONL", _matches, _read)
+AIPERF = Reader("aiperf agentic deltas, JSONL", _matches, _read, KEYS | {"block_size"}, CLOCK)

@@ -60,4 +60,12 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     return draft
 
 
-BAILIAN = Reader("Qwen-Bailian JSONL, chats with global ids", _matches, _read)
+BAILIAN = Reader(
+    "Qwen-Bailian JSONL, chats with global ids",
+    _matches,
+    _read,
+    frozenset(
+        {"chat_id", "parent_chat_id", "input_length", "output_length", "hash_ids", "timestamp"}
+    ),
+    "timestamp in seconds",
+)

@@ -15,6 +15,7 @@ from workloads.traffic.trace import NO_REQUEST, Ints
 from workloads.traffic.trace_file import TraceFile
 
 COLUMNS = ("Timestamp", "Request tokens", "Response tokens")
+OPTIONAL = ("Total tokens", "Session ID")
 
 
 def _matches(file: TraceFile) -> bool:
@@ -24,7 +25,7 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     """Rows of one `Session ID` are chained in the order of the file; arrivals stay absolute."""
     draft = Draft(file, "burstgpt")
-    table = csv_table(file, COLUMNS, ("Total tokens", "Session ID"))
+    table = csv_table(file, COLUMNS, OPTIONAL)
     given = token_column(table, "Request tokens")
     answered = token_column(table, "Response tokens")
     if "Total tokens" in table:
@@ -59,4 +60,10 @@ def _sessions(table: CsvTable) -> tuple[Ints, Ints]:
     return np.array(session, dtype=np.int64), np.array(parent, dtype=np.int64)
 
 
-BURSTGPT = Reader("BurstGPT CSV of arrivals, lengths and sessions", _matches, _read)
+BURSTGPT = Reader(
+    "BurstGPT CSV of arrivals, lengths and sessions",
+    _matches,
+    _read,
+    frozenset({*COLUMNS, *OPTIONAL}),
+    "Timestamp in seconds",
+)

@@ -37,10 +37,15 @@ def _number(cell: str) -> float:
 
 def token_column(table: CsvTable, name: str) -> Ints:
     """Lengths in tokens, whole and at least 0, none missing."""
+    return count_column(table, name, "a whole number of tokens, at least 0")
+
+
+def count_column(table: CsvTable, name: str, allowed: str = "a whole number, at least 0") -> Ints:
+    """Numbers of things, whole and at least 0, none missing."""
     values = numbers(table[name])
     good = (values >= 0) & (values < MAX_TOKENS) & (np.floor(values) == values)
     if not good.all():
-        raise table.wrong(name, int(np.argmin(good)), "a whole number of tokens, at least 0")
+        raise table.wrong(name, int(np.argmin(good)), allowed)
     return values.astype(np.int64)
 
 

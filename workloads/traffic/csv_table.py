@@ -60,6 +60,7 @@ def csv_table(file: TraceFile, needed: tuple[str, ...], optional: tuple[str, ...
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
             reader = csv.reader(text, strict=True)
             header = [name.strip() for name in next(reader, [])]
+            file.see(header)
             names = _names(file, header, needed, optional)
             width, places = len(header), [header.index(name) for name in names]
             pick = itemgetter(*places, *places[:1])  # at least two, so that it gives a tuple

@@ -14,6 +14,7 @@ from workloads.traffic.trace_file import TraceFile
 
 # Tokens of one request beyond this are no length but a damaged number.
 MAX_TOKENS = 1 << 40
+MAX_CLOCK_SECONDS = 6e9  # the year 2160
 _NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _ABSENT = object()
 
@@ -42,6 +43,22 @@ def time_ns(
     if type(value) is float and math.isfinite(value) and 0 <= value <= most:
         return round(value * factor)
     allowed = f"a number of {unit}, at least 0 and at most {most:g}"
+    raise _wrong(file, line, key, value, allowed)
+
+
+def clock_ns(file: TraceFile, line: int, row: dict[str, Any], key: str) -> int | None:
+    """A time in seconds, also one of the wall clock since 1970; None where it is missing or null.
+
+    Whole and broken seconds are taken apart, so that 10^9 s keep their nanoseconds as well as a
+    float has them.
+    """
+    value = row.get(key)
+    if value is None:
+        return None
+    if type(value) in (int, float) and 0 <= value <= MAX_CLOCK_SECONDS:
+        seconds = int(value)
+        return seconds * 10**9 + round((value - seconds) * 1e9)
+    allowed = f"a number of s, at least 0 and at most {MAX_CLOCK_SECONDS:g}"
     raise _wrong(file, line, key, value, allowed)
 
 

@@ -1,4 +1,6 @@
-"""LLMServingSim JSONL: flat requests or agentic sessions, nanoseconds, blocks from token ids.
+"""LLMServingSim JSONL: flat requests or agentic sessions, blocks from token ids.
+
+Arrivals are `arrival_time_ns`, or `arrival_time` in seconds as logs of engines have it.
 
 Source: casys-kaist/LLMServingSim (MIT). Token ids are optional; each full block of them becomes an
 id that stands for itself and all before it.
@@ -8,14 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from simulator.basis.errors import FileFormatError
 from workloads.traffic.draft import Draft
-from workloads.traffic.fields import items, text, time_ns, tokens, whole_array
+from workloads.traffic.fields import clock_ns, items, text, time_ns, tokens, whole_array
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace import NO_REQUEST, NO_TIME
 from workloads.traffic.trace_file import TraceFile
 
 BLOCK_TOKENS = 16
+LEAST_WALL_CLOCK_NS = 10**18  # in 2001: no trace is as long
 TOKEN_IDS = ("input_tok_ids", "input_token_ids", "prompt_token_ids", "token_ids")
 
 
@@ -30,15 +35,20 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft.use_blocks(options, BLOCK_TOKENS)
     draft.fixed_block = True  # the blocks are cut here
     blocks: dict[tuple[int, bytes], int] = {}
+    clock: list[int] = []  # requests that arrive at a time in seconds
     for line, row in file.json_rows():
         name = text(file, line, row, "session_id")
         session = draft.session_number(("line", line) if name is None else name)
         arrival = time_ns(file, line, row, "arrival_time_ns", "ns")
+        if arrival is None:
+            arrival = clock_ns(file, line, row, "arrival_time")
+            clock += [] if arrival is None else [len(draft)]
         chain = items(file, line, row, "sub_requests")
         parent, delay = NO_REQUEST, 0
         for part in [row] if chain is None else chain:
             if type(part) is not dict:
                 raise FileFormatError(f"{file.at(line)}: a sub-request is {part!r:.60}")
+            file.see(part)
             first = parent == NO_REQUEST
             ids = _block_ids(draft, line, part, blocks)
             length = tokens(file, line, part, "input_toks")
@@ -54,9 +64,19 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
             )
             draft.ids.add_list(ids or ())
             delay = time_ns(file, line, part, "tool_duration_ns", "ns") or 0
+    _from_earliest(draft, clock)
     if blocks:
         draft.notes.append(f"token ids cut into {len(blocks):,} distinct blocks")
     return draft
+
+
+def _from_earliest(draft: Draft, clock: list[int]) -> None:
+    """Count times of the wall clock, which begin in 1970, from the earliest."""
+    start = min((draft.arrival_ns[place] for place in clock), default=0)
+    if start >= LEAST_WALL_CLOCK_NS:
+        for place in clock:
+            draft.arrival_ns[place] -= start
+        draft.notes.append(f"times are counted from {np.datetime64(start, 'ns')} UTC")
 
 
 def _block_ids(
@@ -79,4 +99,13 @@ def _block_ids(
     return ids
 
 
-LLMSERVINGSIM = Reader("LLMServingSim JSONL, flat or agentic, token ids optional", _matches, _read)
+LLMSERVINGSIM = Reader(
+    "LLMServingSim JSONL, flat or agentic, token ids optional",
+    _matches,
+    _read,
+    frozenset(
+        {"session_id", "arrival_time_ns", "arrival_time", "sub_requests", "input_toks"}
+        | {"output_toks", "tool_duration_ns", *TOKEN_IDS}
+    ),
+    "arrival_time_ns, or arrival_time in seconds",
+)

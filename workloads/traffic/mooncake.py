@@ -16,6 +16,8 @@ from workloads.traffic.trace import NO_REQUEST, NO_TIME
 from workloads.traffic.trace_file import TraceFile
 
 BLOCK_TOKENS = 512
+KEYS = frozenset({"input_length", "output_length", "hash_ids", "timestamp", "session_id", "delay"})
+CLOCK = "timestamp in milliseconds"
 
 
 def _matches(file: TraceFile) -> bool:
@@ -77,4 +79,4 @@ def _first_ids(rows: tuple[dict[str, Any], ...]) -> Iterator[tuple[str, Any]]:
             yield str(row["session_id"]), ids[0]
 
 
-MOONCAKE = Reader("Mooncake JSONL, one request a line, global ids", _matches, _read)
+MOONCAKE = Reader("Mooncake JSONL, one request a line, global ids", _matches, _read, KEYS, CLOCK)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import FileFormatError, InputError, unknown_name
@@ -12,11 +15,12 @@ from workloads.traffic.arrival_steps import SPREAD, spread_arrivals
 from workloads.traffic.azure import AZURE
 from workloads.traffic.bailian import BAILIAN
 from workloads.traffic.burstgpt import BURSTGPT
+from workloads.traffic.draft import MISSING, Draft
 from workloads.traffic.llmservingsim import LLMSERVINGSIM
 from workloads.traffic.mooncake import MOONCAKE
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.servegen import SERVEGEN
-from workloads.traffic.trace import Trace
+from workloads.traffic.trace import NO_TIME, Trace
 from workloads.traffic.trace_file import TraceFile, TraceFolder
 from workloads.traffic.tracelab import TRACELAB
 from workloads.traffic.vidur import VIDUR
@@ -37,6 +41,15 @@ READERS: dict[str, Reader] = {
     "vidur": VIDUR,
     "servegen": SERVEGEN,
 }
+
+
+_MOST_UNREAD = 20
+# Names under which logs keep when a request came.
+_CLOCK = re.compile(
+    r"arriv|timestamp|datetime|clock|(^|_)(start|sent|submit|submitted|created|queued)(_|$)"
+    r"|^(t|ts|time|date)$|_(ts|at)$",
+    re.IGNORECASE,
+)
 
 
 def detect_format(file: TraceFile) -> str:
@@ -62,8 +75,8 @@ def read_trace(
 
     A folder is read as sessions, one JSON file each, as kv-cache-tester stores them.
 
-    `options` are the other fields of ReaderOptions. What was dropped, rounded, sorted or spread is
-    said in `Trace.notes`. Raises InputError, with file and line where there is one.
+    `options` are the other fields of ReaderOptions. What was dropped, rounded, sorted, spread or
+    not read is said in `Trace.notes`. Raises InputError, with file and line where there is one.
     """
     chosen = ReaderOptions(strict=strict, **options)
     given = Path(path)
@@ -73,7 +86,28 @@ def read_trace(
     name = format or detect_format(file)
     draft = READERS[name].read(file, chosen)
     draft.notes.insert(0, f"read as {name}")
+    _say_unread(draft, READERS[name])
     return draft.finish(chosen)
+
+
+def _say_unread(draft: Draft, reader: Reader) -> None:
+    """Name keys or columns that a file has and its reader does not read.
+
+    Raises FileFormatError where no request has a time and one of those names looks like it.
+    """
+    unread = [name for name in draft.file.seen if name and name not in reader.keys]
+    if not unread:
+        return
+    times = np.asarray(draft.arrival_ns)
+    clocks = [name for name in unread if _CLOCK.search(name)]
+    if clocks and len(times) and (times[times != NO_TIME] == MISSING).all():
+        raise FileFormatError(
+            f"{draft.file.path}: no request has a time as {draft.format} gives it ({reader.clock}),"
+            f" but each may have one in {clocks[0]!r}, which is not read; rename it and give it "
+            "that unit, or take it out for requests that all arrive at 0"
+        )
+    more = f" and {len(unread) - _MOST_UNREAD:,} more" if len(unread) > _MOST_UNREAD else ""
+    draft.notes.append(f"not read: {', '.join(unread[:_MOST_UNREAD])}{more}")
 
 
 def trace_assumptions(trace: Trace) -> tuple[str, ...]:

@@ -118,4 +118,10 @@ def _positive(table: CsvTable, name: str, least: float = 1e-9) -> NDArray[np.flo
     return values
 
 
-SERVEGEN = Reader("ServeGen summaries, from which traffic is drawn", _matches, _read)
+SERVEGEN = Reader(
+    "ServeGen summaries, from which traffic is drawn",
+    _matches,
+    _read,
+    frozenset(COLUMNS),
+    f"drawn from {RATE}",
+)

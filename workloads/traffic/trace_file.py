@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,10 +20,18 @@ _HEAD_ROWS_BYTES = 1 << 20
 
 
 class TraceFile:
-    """A file to be read; opened anew by every method, gzip told by its first two bytes."""
+    """A file to be read; opened anew by every method, gzip told by its first two bytes.
+
+    `seen`: names of the keys or columns that rows have had so far, in order of appearance.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self.seen: dict[str, None] = {}
+
+    def see(self, names: Iterable[str]) -> None:
+        """Keep the names of a row's keys."""
+        self.seen.update(dict.fromkeys(names))
 
     @property
     def name(self) -> str:
@@ -57,6 +65,7 @@ class TraceFile:
                 raise FileFormatError(
                     f"{self.at(number)}: a JSON {type(row).__name__}, expected an object a line"
                 )
+            self.see(row)
             yield number, row
 
     def _damaged(self, number: int, line: bytes, error: Exception) -> FileFormatError:

@@ -25,6 +25,7 @@ from workloads.traffic.trace_file import TraceFile
 COLUMNS = ("round_index", "input_tokens_total", "prefix_tokens", "newly_append_tokens",
            "output_tokens")  # fmt: skip
 START = "t_first_event_s"
+OPTIONAL = ("session_id", "provider")
 _INPUTS = ("user_message", "tool_result")
 
 
@@ -40,7 +41,7 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
 def _read_table(file: TraceFile) -> Draft:
     """A session begins where `session_id` or `provider` changes or `round_index` does not rise."""
     draft = Draft(file, "tracelab")
-    table = csv_table(file, (*COLUMNS, START), ("session_id", "provider"))
+    table = csv_table(file, (*COLUMNS, START), OPTIONAL)
     total, prefix, new, output = (token_column(table, name) for name in COLUMNS[1:])
     over = prefix > total
     if over.any():
@@ -74,7 +75,7 @@ def _begins(table: CsvTable) -> NDArray[np.bool_]:
     index = token_column(table, "round_index")
     begins = np.ones(len(table), dtype=bool)
     begins[1:] = index[1:] <= index[:-1]
-    for name in ("session_id", "provider"):
+    for name in OPTIONAL:
         if name in table:
             cells = table[name]
             begins[1:] |= np.array([a != b for a, b in pairwise(cells)], bool)
@@ -163,5 +164,10 @@ def _from_earliest(draft: Draft) -> None:
 
 
 TRACELAB = Reader(
-    "TraceLab rounds, CSV or JSONL, observed cached tokens", _matches, _read, (_read_rows,)
+    "TraceLab rounds, CSV or JSONL, observed cached tokens",
+    _matches,
+    _read,
+    frozenset({*COLUMNS, START, *OPTIONAL, "timing_events"}),
+    f"{START} in seconds in CSV, timing_events in JSONL",
+    (_read_rows,),
 )

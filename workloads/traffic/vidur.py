@@ -14,6 +14,7 @@ from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace_file import TraceFile
 
 COLUMNS = ("num_prefill_tokens", "num_decode_tokens")
+OPTIONAL = ("num_total_tokens", "arrived_at")
 
 
 def _matches(file: TraceFile) -> bool:
@@ -22,7 +23,7 @@ def _matches(file: TraceFile) -> bool:
 
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "vidur")
-    table = csv_table(file, COLUMNS, ("num_total_tokens", "arrived_at"))
+    table = csv_table(file, COLUMNS, OPTIONAL)
     prefill = token_column(table, "num_prefill_tokens")
     decode = token_column(table, "num_decode_tokens")
     if "num_total_tokens" in table:
@@ -38,4 +39,10 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     return draft
 
 
-VIDUR = Reader("Vidur CSV of lengths, arrivals optional", _matches, _read)
+VIDUR = Reader(
+    "Vidur CSV of lengths, arrivals optional",
+    _matches,
+    _read,
+    frozenset({*COLUMNS, *OPTIONAL}),
+    "arrived_at in seconds",
+)

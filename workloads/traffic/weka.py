@@ -61,6 +61,7 @@ def _sessions(file: TraceFile) -> Iterator[tuple[int, dict[str, Any]]]:
         ) from error
     if type(row) is not dict:
         raise FileFormatError(f"{file.at(1)}: a JSON {type(row).__name__}, expected one session")
+    file.see(row)
     yield 1, row
 
 
@@ -107,6 +108,7 @@ def _requests(file: TraceFile, line: int, rows: list[Any], agent: str) -> Iterat
     for row in rows:
         if type(row) is not dict:
             raise FileFormatError(f"{file.at(line)}: a request is {row!r:.60}, expected an object")
+        file.see(row)
         if row.get("type") == "subagent":
             name = text(file, line, row, "agent_id") or f"{agent}/sub"
             yield from _requests(file, line, items(file, line, row, "requests") or [], name)
@@ -128,5 +130,13 @@ def _requests(file: TraceFile, line: int, rows: list[Any], agent: str) -> Iterat
 
 
 WEKA = Reader(
-    "Weka sessions of kv-cache-tester, block ids written out", _matches, _read, (add_session,)
+    "Weka sessions of kv-cache-tester, block ids written out",
+    _matches,
+    _read,
+    frozenset(
+        {"id", "block_size", "hash_id_scope", "requests", "type", "agent_id", "t", "api_time"}
+        | {"think_time", "in", "out", "hash_ids"}
+    ),
+    "t in seconds",
+    (add_session,),
 )

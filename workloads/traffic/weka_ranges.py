@@ -53,6 +53,7 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
 def _request(file: TraceFile, line: int, row: Any) -> WekaRequest:
     if type(row) is not dict:
         raise FileFormatError(f"{file.at(line)}: a request is {row!r:.60}, expected an object")
+    file.see(row)
     kind = row.get("k", "main")
     agent = MAIN if kind == "main" else text(file, line, row, "a") or "sub"
     if kind not in ("main", "sub"):
@@ -70,5 +71,13 @@ def _request(file: TraceFile, line: int, row: Any) -> WekaRequest:
 
 
 WEKA_RANGES = Reader(
-    "Weka sessions, one a line, block ids as ranges", _matches, _read, (add_session,)
+    "Weka sessions, one a line, block ids as ranges",
+    _matches,
+    _read,
+    frozenset(
+        {"id", "block_size", "scope", "start", "n", "reqs"}
+        | {"k", "a", "t", "api", "think", "in", "out", "h"}
+    ),
+    "t in seconds",
+    (add_session,),
 )
