@@ -44,7 +44,7 @@ class FixedShape(StrictModel):
 
     `rate_per_s` gives an open loop (Poisson, or gamma with coefficient of variation `cv`, or evenly
     `fixed`); `concurrency` a closed one. Lengths spread evenly over `range_ratio` x length up to
-    the length (1: all alike).
+    the length (1: all alike), and are at least 1 (as with 0, where any length is as likely).
     """
 
     input_tokens: Whole
@@ -54,7 +54,7 @@ class FixedShape(StrictModel):
     arrivals: Literal["poisson", "gamma", "fixed"] = "poisson"
     cv: Annotated[float, Field(ge=0.01, le=100)] = 1.0
     concurrency: Whole | None = None
-    range_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    range_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     shared_prefix_tokens: AtLeastZero = 0
 
     @model_validator(mode="after")

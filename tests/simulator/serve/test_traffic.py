@@ -38,6 +38,23 @@ def test_made_requests_by_hand() -> None:
     assert len(first) == -(-int(trace.input_tokens[0]) // 64)
 
 
+def test_a_range_ratio_of_zero_draws_lengths_from_one_on() -> None:
+    shape = FixedShape(
+        input_tokens=20, output_tokens=4, requests=4000, concurrency=1, range_ratio=0.0
+    )
+    trace = made_trace(shape, 3)
+    assert trace.notes == ()
+    assert np.unique(trace.output_tokens).tolist() == [1, 2, 3, 4]
+    assert np.unique(trace.input_tokens).tolist() == list(range(1, 21))
+    assert trace.input_tokens.mean() == pytest.approx(10.5, abs=0.5)
+    # As the smallest ratio above it, and each length as likely as any other: 1,000 of 4,000.
+    near = made_trace(shape.model_copy(update={"range_ratio": 1e-9}), 3)
+    assert (near.input_tokens == trace.input_tokens).all()
+    assert abs(np.bincount(trace.output_tokens)[1:] - 1000).max() < 120
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        FixedShape(input_tokens=20, output_tokens=4, requests=1, concurrency=1, range_ratio=-0.1)
+
+
 def test_lengths_that_are_not_made_as_asked_are_told() -> None:
     """Inputs of 100 to 1,000 with 300 shared tokens: those of 300 and less become 301."""
     keys = {"input_tokens": 1000, "output_tokens": 10, "requests": 500, "rate_per_s": 5.0}
