@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import find_node
@@ -198,15 +199,20 @@ def _parallel(
             f"tp {tp} x dp {dp} x pp {pp} is {tp * dp * pp} chips, but --count is {count}; "
             "count = tp x dp x pp"
         )
+    both = gcd(config.num_attention_heads, config.o_groups)
     for what, size in (("heads", config.num_attention_heads), ("output groups", config.o_groups)):
         if size % tp:
-            near = max(d for d in range(1, min(tp, size) + 1) if size % d == 0)
+            ranks = tp * dp
+            near = max(d for d in range(1, min(tp, both) + 1) if both % d == 0 == ranks % d)
             raise UndividedError(
                 f"tp {tp} does not divide the {size} {what} of {config.name} "
-                f"({size % tp} left over); try tp {near}"
+                f"({size % tp} left over); try tp {near} with dp {ranks // near}"
             )
-    # Attention replicas have the experts spread over all ranks, or every rank would hold them all.
-    return ParallelLayout(tp, dp, ep if ep is not None else (tp * dp if dp > 1 else 1))
+    if ep is None:
+        # Attention replicas have the experts spread over all ranks, or as many as divide them:
+        # every rank would hold them all else.
+        ep = gcd(tp * dp, config.n_routed_experts) if dp > 1 else 1
+    return ParallelLayout(tp, dp, ep)
 
 
 def _check_context_parallel(
