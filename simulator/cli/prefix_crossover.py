@@ -86,6 +86,7 @@ def _as_json(
         "schema": SCHEMA,
         "model": question.model,
         "node": node,
+        "chip": question.chip,
         "engine": question.engine,
         "tensor_parallel": question.layout.tensor,
         "data_parallel": question.layout.data,

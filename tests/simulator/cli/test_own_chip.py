@@ -72,6 +72,10 @@ def test_prefix_names_the_file_of_the_nodes_chip(
     assert NAME in said
     assert NAME in json.read_text()
     assert NAME in (page / "prefix.html").read_text()
+    node = ("--node", tmp_path / "my-node.yaml", "--model", "v4-flash", "--engine", "sglang-0.5")
+    said = answer(capsys, "prefix", "crossover", *node, "--json", json)
+    assert "my-node.yaml" in said
+    assert NAME in json.read_text()
 
 
 def test_serve_and_plan_name_the_file(
