@@ -12,6 +12,7 @@ from reports.breakdown import GroupTotal, StepBreakdown
 from reports.certainty import time_text
 from reports.quantity import count_text, number_text, share_text
 from simulator.cost.result import ProofLine, StepQuestion, StepResult
+from simulator.lower.default_engine import engine_text
 from workloads.parallel import ParallelLayout
 
 RESOURCE_NAMES = {
@@ -45,13 +46,14 @@ def answer_sentence(result: StepResult, breakdown: StepBreakdown | None = None) 
     share = share_text(total.critical_ps_by_bound.get(total.bound, 0), result.total_ps, digits=0)
     return (
         f"One {question.phase} step of {question.model} for {requests_text(question)} on "
-        f"{machine_text(question)} takes {time_text(result)}: {rates}; "
+        f"{machine_text(question)} with {engine_text(question.engine)} takes "
+        f"{time_text(result)}: {rates}; "
         f"{RESOURCE_NAMES[total.bound]} binds {share} of it."
     )
 
 
 def basis_sentence(result: StepResult) -> str:
-    """What was costed: number formats, and whose bytes and FLOP the numbers are."""
+    """What was costed: number formats, whose bytes and FLOP, what kernels are priced as instead."""
     question = result.question
     text = (
         f"Costed with experts in {experts_text(result)}, index keys in {question.index_dtype} and "
@@ -61,7 +63,7 @@ def basis_sentence(result: StepResult) -> str:
         text += (
             f" DRAM, FLOP and memory are of one chip of {question.count:,}; tokens/s are of all."
         )
-    return text
+    return " ".join([text, *(f"{sentence}." for sentence in result.priced_as)])
 
 
 def experts_text(result: StepResult) -> str:
@@ -107,10 +109,8 @@ def kind_text(group: GroupTotal) -> str:
     return KIND_NAMES[group.key] + several
 
 
-def proof_sentence(proof: ProofLine | None) -> str:
-    """What running the golden file showed; without one, that nothing was checked."""
-    if proof is None:
-        return "Not checked: the golden file was not run for this report."
+def proof_sentence(proof: ProofLine) -> str:
+    """What running the golden file showed."""
     verdict = "reproduces" if proof.holds else "DOES NOT reproduce"
     return (
         f"The graph, executed in float64, {verdict} the public implementation on "

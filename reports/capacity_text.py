@@ -11,6 +11,7 @@ from simulator.layout import exact_fit, rank_memory, window_fit
 from simulator.layout.capacity import Capacity, _mixed_limits
 from simulator.layout.cited import Cited
 from simulator.layout.verdict import GIB, Verdict, mix_text, short_bytes
+from simulator.lower.default_engine import engine_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,8 +47,8 @@ def print_capacity(console: Console, capacity: Capacity, verdict: Verdict) -> No
     shared = f", cp{question.context_parallel}" * (question.context_parallel > 1)
     console.print(
         f"{question.config.name} on {question.chips} x {question.chip.name}, {question.parallel}"
-        f"{shared}{stages}; {question.engine}, cache {question.kv}, index {question.index}, "
-        f"experts {question.expert}",
+        f"{shared}{stages}; {engine_text(question.engine)}, cache {question.kv}, "
+        f"index {question.index}, experts {question.expert}",
         soft_wrap=True,
     )
     console.print(verdict.sentence, style="bold", soft_wrap=True)

@@ -39,7 +39,8 @@ def write_layout_page(
         f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
         for label, file in files.items()
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in layout_notes(asked, cuts))
+    priced = (f"{sentence}." for sentence in asked.priced_as)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (*priced, *layout_notes(asked, cuts)))
     assumed = "".join(f"<li>{escape(text[:1].upper() + text[1:])}</li>" for text in assumptions)
     body = "".join(
         [

@@ -31,6 +31,7 @@ def sweep_json(asked: AskedSweep, costs: Sequence[LayoutCost]) -> dict[str, Any]
             "step": {"count": step.count, "layout": str(step.layout), "batch": step.batch},
             "left_out": list(asked.left_out),
         },
+        "priced_as": list(asked.priced_as),
         "attention_tiles_empty_share": attention_shares(asked),
         "points": [
             {**point_row(cost), "slack_of_block_share": cost.slack_of_block,

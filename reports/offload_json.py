@@ -46,6 +46,7 @@ def offload_to_json(study: OffloadStudy, misses: str) -> dict[str, Any]:
             "offload_window_ratio": question.offload_window_ratio,
         },
         "answer": offload_answer(study),
+        "priced_as": list(study.priced_as),
         "ceiling": study.ceiling,
         "gather": asdict(study.gather) | {"useful_bytes_per_s": study.gather.useful_bytes_per_s},
         "asked": comparison_to_json(study.asked),

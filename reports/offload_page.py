@@ -38,7 +38,8 @@ def write_offload_page(path: Path, study: OffloadStudy, command: str) -> None:
         "hits": "Picks that the buffer holds, recorded runs of a model replayed through exact LRU "
         "(solid), and the closed form at the recorded overlap with no early returns (dashed).",
     }
-    texts = [picks_sentence(study), *turning_sentences(study)]
+    priced = (f"{sentence}." for sentence in study.priced_as)
+    texts = [*priced, picks_sentence(study), *turning_sentences(study)]
     published = f"<p>Published: {escape(f'{HISPARSE.source}. {WHY}')}</p>"
     assumed = "".join(
         f"<li>{escape(text[:1].upper() + text[1:])}</li>" for text in study.assumptions

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from reports.offload_tables import offload_tables, small_percent
 from reports.text_table import text_table, wrapped
+from simulator.lower.default_engine import engine_text
 from simulator.offload.published import HISPARSE, WHY
 from simulator.offload.study import OffloadStudy
 
@@ -18,7 +19,8 @@ def offload_answer(study: OffloadStudy) -> str:
     question, one = study.question, study.asked
     where = (
         f"{question.capacity.config.name} on {question.step.question.count} x "
-        f"{question.step.question.chip}, {question.prompt_tokens:,} tokens in and "
+        f"{question.step.question.chip} with {engine_text(question.step.question.engine)}, "
+        f"{question.prompt_tokens:,} tokens in and "
         f"{question.output_tokens:,} out"
     )
     held = (
@@ -91,7 +93,8 @@ def print_offload(console: Console, study: OffloadStudy) -> None:
     """The whole answer."""
     width = console.width
     console.print(wrapped(offload_answer(study), width), style="bold")
-    for text in (picks_sentence(study), *turning_sentences(study)):
+    priced = [f"{sentence}." for sentence in study.priced_as]
+    for text in (*priced, picks_sentence(study), *turning_sentences(study)):
         console.print(wrapped(text, width))
     for title, columns in offload_tables(study):
         console.print(f"\n{title}", style="bold")

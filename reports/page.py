@@ -21,6 +21,7 @@ from simulator.basis.assumptions import assumptions_of
 from simulator.basis.atomic import write_text
 from simulator.cost import critical_path
 from simulator.cost.result import ProofLine, StepResult
+from simulator.lower.default_engine import engine_text
 
 _UNITS = (
     "Numbers are rounded to four digits for reading; the files hold exact integers. "
@@ -98,11 +99,14 @@ def _header(
             for index, (section, basis) in enumerate(zip(sections, bases, strict=True))
         )
     result = results[0]
-    state = "absent" if proof is None else "" if proof.holds else "broken"
+    proved = ""
+    if proof is not None:
+        state = "" if proof.holds else "broken"
+        proved = f'<p class="proof {state}">{escape(proof_sentence(proof))}</p>'
     return (
         f'<header><p class="kicker">v4sim · {escape(result.question.fidelity)} model · '
-        f"engine {escape(result.question.engine)}</p>{answers}"
-        f'<p class="proof {state}">{escape(proof_sentence(proof))}</p>{contents}</header>'
+        f"engine {escape(engine_text(result.question.engine))}</p>{answers}"
+        f"{proved}{contents}</header>"
     )
 
 

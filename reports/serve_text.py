@@ -6,6 +6,7 @@ from reports.memory_text import TextTable
 from reports.quantity import count_text, number_text, scaled_text, share_text
 from reports.served import Served
 from simulator.basis.units import format_rate
+from simulator.lower.default_engine import engine_text
 from simulator.serve.scenario import Parallel
 from simulator.serve.spread import Spread
 
@@ -23,7 +24,7 @@ def machine_text(served: Served) -> str:
         apart = "; " + ", ".join([*prefill, *_degrees(split.prefill_parallel or scenario.parallel)])
     asked = served.run.deployment.asked
     machine = f"{asked.config.name} on {served.run.chips} x {asked.chip.name}"
-    return f"{machine} ({', '.join(parts)}{apart})"
+    return f"{machine} ({', '.join(parts)}{apart}) with {engine_text(asked.question.engine)}"
 
 
 def _degrees(parallel: Parallel) -> list[str]:
@@ -78,6 +79,7 @@ def alarms(served: Served) -> list[str]:
     found = []
     if summary.saturation is not None:
         found.append(summary.saturation.sentence)
+    found += served.priced_as
     for pool, count in counts.refused.items():
         found.append(
             f"{count_text(count, 'request')} refused: even alone too long for {pool}; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.basis.assumptions import assumptions_of
+from simulator.cost.engine_notes import priced_as
 from simulator.serve import (
     decode_batch,
     deployment,
@@ -65,9 +66,19 @@ class Served:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the trace's reader, the run and the price have to say."""
-        model = self.run.deployment.asked.config.notes
-        said = (f"{note[:1].upper()}{note[1:]}." for note in model)
-        return (*said, *self.run.trace.notes, STEPS_NOTE, f"Price: {self.bill.price}.")
+        return (
+            *(f"{sentence}." for sentence in self.priced_as),
+            *(f"{note[:1].upper()}{note[1:]}." for note in self.run.deployment.asked.config.notes),
+            *self.run.trace.notes,
+            STEPS_NOTE,
+            f"Price: {self.bill.price}.",
+        )
+
+    @property
+    def priced_as(self) -> tuple[str, ...]:
+        """Sentences on formats whose kernels are priced as another's."""
+        asked = self.run.deployment.asked
+        return priced_as(asked.question, asked.chip)
 
 
 def served(run: ServingRun, *, with_use: bool = False) -> Served:

@@ -51,6 +51,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "counts": None if result.counts is None else counts_json(result.counts),
         "names": names_of(result),
         "assumptions": list(result.assumptions),
+        "priced_as": list(result.priced_as),
         "notes": list(result.notes),
         "kernel_list": kernel_list_json(result),
         "kernels": [

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from simulator.basis.errors import UnsupportedError
-from simulator.cli.options import JsonFile, console, save_json
+from simulator.cli.options import Engine, JsonFile, console, save_json
 
 
 def capacity(
@@ -28,9 +28,7 @@ def capacity(
     cp: Annotated[
         int, typer.Option(help="Ranks of a tensor group that share a request's entries.")
     ] = 1,
-    engine: Annotated[
-        str, typer.Option(help="Engine profile, by name or path to YAML.")
-    ] = "vllm-0.33",
+    engine: Engine = None,
     requests: Annotated[
         int | None, typer.Option(help="Concurrent requests wanted, on all replicas.")
     ] = None,

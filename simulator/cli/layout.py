@@ -10,6 +10,7 @@ import typer
 
 from simulator.basis.errors import InputError
 from simulator.cli.options import (
+    Engine,
     JsonFile,
     command_line,
     console,
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from simulator.layout.sweep import LayoutCost
     from simulator.layout.sweep_request import AskedSweep
 
-Engine = Annotated[
-    str, typer.Option(help="Whose formats, pools and kernels: a shipped engine, or path to YAML.")
-]
 Pool = Annotated[
     str, typer.Option(help="Whose pages are swept: all, window, c4, c4_index or c128.")
 ]
@@ -63,7 +61,7 @@ Neighbours = Annotated[
 def layout(
     model: Annotated[str, typer.Option(help="Model name, or path to a file.")] = "v4-flash",
     chip: Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")] = "h200",
-    engine: Engine = "sglang-0.5",
+    engine: Engine = None,
     pool: Pool = "all",
     pages: Pages = None,
     padding: Paddings = None,
@@ -132,6 +130,8 @@ def _answer(asked: AskedSweep, out: Path | None, json: Path | None) -> None:
     save_json(json, data)
     width = console().width
     console().print(wrapped(layout_answer(asked, cuts), width), style="bold")
+    for sentence in asked.priced_as:
+        console().print(wrapped(f"{sentence}.", width))
     for table in tables(asked, cuts):
         _print_table(table)
     console().print()

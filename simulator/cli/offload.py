@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
+from simulator.cli.options import (
+    Engine,
+    JsonFile,
+    command_line,
+    console,
+    error_console,
+    save_json,
+)
 
 if TYPE_CHECKING:
     from simulator.offload.misses import RecordedMisses
@@ -27,9 +34,7 @@ def offload(
     ep: Annotated[
         int | None, typer.Option(help="Expert-parallel degree [default: all ranks if dp > 1].")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Engine profile: sglang-0.5, sglang-0.5-cap or ideal.")
-    ] = "sglang-0.5",
+    engine: Engine = None,
     prompt: Annotated[int, typer.Option(help="Tokens of a request's prompt.")] = 200_000,
     output: Annotated[int, typer.Option(help="Tokens of its output.")] = 20_000,
     contexts: Annotated[

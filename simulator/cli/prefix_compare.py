@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
+from simulator.cli.options import Engine, JsonFile, command_line, console, error_console, save_json
 from simulator.cli.prefix_reference import count_reference
 
 if TYPE_CHECKING:
@@ -54,14 +54,12 @@ def compare(
     eviction: Annotated[
         str, typer.Option(help="Of that pool: lru, fifo, cost, ttl:SECONDS, belady (the bound).")
     ] = "lru",
-    model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-pro",
+    model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-flash",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
         str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
     ] = "node",
-    engine: Annotated[
-        str, typer.Option(help="Kernels and granules of the cache, as in v4sim step.")
-    ] = "ideal",
+    engine: Engine = None,
     write: Annotated[
         str, typer.Option(help="To lower tiers: through, back, on-eviction or selective.")
     ] = "through",
@@ -356,8 +354,10 @@ def _print(
 
 
 def _machine(deployment: CacheDeployment) -> str:
+    from simulator.lower.default_engine import engine_text
+
     question = deployment.asked.question
-    return f"{question.model} on {question.count} {question.chip}, {question.engine}"
+    return f"{question.model} on {question.count} {question.chip}, {engine_text(question.engine)}"
 
 
 def _evictions(text: str) -> list[str]:

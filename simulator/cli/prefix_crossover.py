@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import Engine, JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
     from reports.text_table import TextColumn
@@ -25,14 +25,12 @@ def crossover(
         str, typer.Option(metavar="LIST", help="Prefix lengths in tokens to print.")
     ] = "1024,8192,65536,262144",
     new_tokens: Annotated[int, typer.Option(help="Tokens after the prefix.")] = 128,
-    model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-pro",
+    model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-flash",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
         str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
     ] = "node",
-    engine: Annotated[
-        str, typer.Option(help="Kernels and granules of the cache, as in v4sim step.")
-    ] = "ideal",
+    engine: Engine = None,
     tp: Annotated[
         int | None, typer.Option(help="Tensor-parallel degree [default: chips/dp].")
     ] = None,
@@ -41,8 +39,9 @@ def crossover(
 ) -> None:
     """Compare loading a prefix from each tier with computing it, one request at a time.
 
-    Example: v4sim prefix crossover --model v4-flash --node h200-x8 --engine sglang-0.5
+    Example: v4sim prefix crossover --model v4-pro --node b200-x8
     """
+    from simulator.lower.default_engine import engine_text
     from simulator.prefix.comparison import deployment_for, restore_setup
     from simulator.prefix.crossover import crossover as cross
     from simulator.prefix.token_sizes import parse_token_sizes
@@ -68,7 +67,12 @@ def crossover(
             own.check()
             found += [cross(timer, own, tier, lengths, new_tokens) for tier in lower]
     save_json(json, _as_json(found, deployment, node, new_tokens))
-    _print(found, deployment, f"{model} on {node}, {engine}", new_tokens)
+    _print(
+        found,
+        deployment,
+        f"{model} on {node}, {engine_text(deployment.asked.question.engine)}",
+        new_tokens,
+    )
 
 
 def _as_json(

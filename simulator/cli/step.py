@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simulator.cli.options import (
+    Engine,
     JsonFile,
     console,
     error_console,
@@ -34,12 +35,6 @@ Tensor = Annotated[int | None, typer.Option(help="Tensor-parallel degree [defaul
 Data = Annotated[int, typer.Option(help="Attention-data-parallel degree.")]
 Expert = Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")]
 Fidelity = Annotated[str, typer.Option(help="roofline, tile or cycle.")]
-Engine = Annotated[
-    str,
-    typer.Option(
-        help="ideal, sglang-0.5, vllm-0.22, vllm-0.33, trtllm-1.3, ascend, or path to YAML."
-    ),
-]
 IndexDtype = Annotated[str, typer.Option(help="Index keys: fp8, fp4 or bf16.")]
 ExpertDtype = Annotated[
     str | None,
@@ -73,7 +68,7 @@ def step(
     dp: Data = 1,
     ep: Expert = 1,
     fidelity: Fidelity = "tile",
-    engine: Engine = "ideal",
+    engine: Engine = None,
     index_dtype: IndexDtype = "fp8",
     expert_dtype: ExpertDtype = None,
     choices: Choices = None,
@@ -140,12 +135,19 @@ def _costed(asked: AskedStep, choices: Path | None) -> StepResult:
     stats, notes = None, []
     if choices is not None:
         from simulator.evaluate.choices import load_choices
+        from simulator.lower.profile import find_profile
         from workloads.run_stats import RunStats
 
         stats = RunStats.of(load_choices(choices, asked.config, asked.question.context))
         notes.append(
             f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
         )
+        measured = find_profile(asked.question.engine).attention is not None
+        if measured and asked.question.fidelity == "tile":
+            notes.append(
+                f"kernels of {asked.question.engine} were measured without them and take the times "
+                "of stated ids: --fidelity cycle counts what they change of the wait for memory"
+            )
     result = cost_step(asked.question, asked.config, asked.chip, asked.node, stats)
     room = room_note(asked)
     notes += [room] if room else []

@@ -8,6 +8,7 @@ from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import NodeSpec, find_node
 from simulator.basis.errors import InputError, unknown_name
 from simulator.cost.result import StepQuestion
+from simulator.lower.default_engine import default_engine
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.precision import Precision
 from workloads.parallel import ParallelLayout
@@ -42,12 +43,15 @@ def ask(
     context: int = 8192,
     new_tokens: int | None = None,
     fidelity: str = "tile",
-    engine: str = "ideal",
+    engine: str | None = None,
     index_dtype: str = "fp8",
     expert_dtype: str | None = None,
     kv_dtype: str = "fp8",
 ) -> AskedStep:
-    """Check and complete a question; every fault is one `InputError` sentence."""
+    """Check and complete a question; every fault is one `InputError` sentence.
+
+    An engine that is not named is the chip's default.
+    """
     config, spec = find_model(model), find_chip(chip)
     node = find_node(chip, _limited("count", count, MOST_CHIPS))
     if phase not in PHASES:
@@ -68,7 +72,7 @@ def ask(
         context=context,
         new_tokens=new,
         fidelity=fidelity,
-        engine=engine,
+        engine=default_engine(spec) if engine is None else engine,
         index_dtype=index_dtype,
         expert_dtype=expert,
         kv_dtype=kv_dtype,

@@ -131,7 +131,8 @@ class StepResult:
     """One costed step; silicon is expected between `low_ps` and `high_ps` (p10 to p90).
 
     `abouts` say in a few words what the kernels do, by name. `stored_expert_dtype` is that of the
-    checkpoint, which the question's may differ from; empty where it is not known.
+    checkpoint, which the question's may differ from; empty where it is not known. `priced_as` are
+    sentences on formats that were asked for and whose kernels are priced as those of another.
     """
 
     question: StepQuestion
@@ -143,6 +144,7 @@ class StepResult:
     memory: MemoryUse
     peaks: ChipPeaks
     assumptions: tuple[str, ...] = ()
+    priced_as: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     abouts: Mapping[str, str] = field(default_factory=dict)
     stored_expert_dtype: str = ""

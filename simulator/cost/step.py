@@ -21,7 +21,7 @@ from simulator.cost.collective import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
 from simulator.cost.engine_assumptions import always_assumed, cores_assumed, engine_assumed
-from simulator.cost.engine_notes import engine_notes
+from simulator.cost.engine_notes import engine_notes, priced_as
 from simulator.cost.engine_price import engine_price
 from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.math_rate import math_rate
@@ -117,6 +117,7 @@ def cost_step(
         peaks=chip_peaks(chip, node),
         assumptions=_assumptions(question, chip, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
+        priced_as=priced_as(question, chip),
         notes=config.notes
         + _notes(question, chip, node, kernels)
         + engine_notes(_by_programs(question), target.profile, chip),

@@ -22,6 +22,7 @@ from simulator.cost.result import MemoryUse, StepQuestion
 from simulator.cost.step import rank_graph
 from simulator.cost.timeline import timeline
 from simulator.indexer.index_kernel import index_math, is_scan, scans
+from simulator.lower.default_engine import IDEAL
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
 from simulator.lower.profile import find_profile
@@ -100,6 +101,7 @@ def asked(model: str, chip: str, context: int, batch: int, count: int, precision
         ep=count,
         batch=batch,
         context=context,
+        engine=IDEAL,
         index_dtype=precision,
     )
     least = key_tokens(step.config, _precision(step))

@@ -10,6 +10,7 @@ from hwmodels.node import find_node
 from simulator.basis.errors import InputError, UndividedError, UnsupportedError, unknown_name
 from simulator.layout.cache_layout import CacheLayout
 from simulator.layout.sizing_rules import WindowSizing
+from simulator.lower.default_engine import default_engine
 from simulator.lower.profile import find_profile, layout_of
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.precision import EXPERT_DTYPES
@@ -79,7 +80,7 @@ def ask_capacity(
     ep: int | None = None,
     pp: int = 1,
     cp: int = 1,
-    engine: str = "vllm-0.33",
+    engine: str | None = None,
     contexts: str = "131072",
     requests: int | None = None,
     in_flight_tokens: int = 8192,
@@ -96,7 +97,7 @@ def ask_capacity(
     the engine or the model cannot do.
     """
     config, spec = find_model(model), find_chip(chip)
-    profile = find_profile(engine)
+    profile = find_profile(default_engine(spec) if engine is None else engine)
     layout = _limited(layout_of(profile), max_requests, profile.name)
     find_node(chip, _whole("count", count, 1, MOST_CHIPS))
     parallel = _parallel(config, count, tp, dp, ep, _whole("pp", pp, 1, config.num_hidden_layers))

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hwmodels.chip import find_chip
 from simulator.basis.errors import InputError, unknown_name
+from simulator.cost.engine_notes import priced_as
 from simulator.cost.question import AskedStep, ask
 from simulator.layout.grouping import GROUPINGS, Groupings, grouped_layouts
 from simulator.layout.layout_step import LayoutStep
@@ -22,6 +24,7 @@ from simulator.layout.sweep import (
     own_runs,
     sweep_points,
 )
+from simulator.lower.default_engine import default_engine
 from simulator.lower.profile import find_profile, layout_of
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.precision import KV_DTYPES, Precision
@@ -47,6 +50,11 @@ class AskedSweep:
     pool: str
     left_out: tuple[str, ...]
 
+    @property
+    def priced_as(self) -> tuple[str, ...]:
+        """Sentences on formats whose kernels are priced as another's."""
+        return priced_as(self.step.question, self.step.chip)
+
     def layout_step(self) -> LayoutStep:
         """The decode step of the mix, lowered once."""
         return LayoutStep(self.step, self.question.mix.typical(), own_runs(self.question))
@@ -56,7 +64,7 @@ def ask_sweep(
     *,
     model: str,
     chip: str,
-    engine: str,
+    engine: str | None,
     pool: str,
     pages: str | None,
     paddings: str | None,
@@ -76,6 +84,7 @@ def ask_sweep(
     """Check and complete a sweep; every fault is one `InputError` sentence."""
     if pool not in SWEPT_POOLS:
         raise InputError(unknown_name("pool", pool, SWEPT_POOLS))
+    engine = default_engine(find_chip(chip)) if engine is None else engine
     config, layout = find_model(model), layout_of(find_profile(engine))
     most = config.max_position_embeddings
     requests = parse_mix(mix, most)

@@ -77,7 +77,7 @@ def ask_offload(
     tp: int | None = None,
     dp: int = 1,
     ep: int | None = None,
-    engine: str = "sglang-0.5",
+    engine: str | None = None,
     prompt_tokens: int = 200_000,
     output_tokens: int = 20_000,
     buffer_entries: int | None = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import DoesNotFitError, InputError
+from simulator.cost.engine_notes import priced_as
 from simulator.offload.buffered_geometry import buffered, ceiling, host_bytes
 from simulator.offload.comparison import Comparison, compare, gain_of
 from simulator.offload.decode import DecodeTimer
@@ -44,6 +45,11 @@ class OffloadStudy:
     published: tuple[PublishedCase, ...]
     reuse: tuple[Reuse, ...]
     assumptions: tuple[str, ...]
+
+    @property
+    def priced_as(self) -> tuple[str, ...]:
+        """Sentences on formats whose kernels are priced as another's."""
+        return priced_as(self.question.step.question, self.question.step.chip)
 
 
 def stated_misses(question: OffloadQuestion) -> StatedMisses:

@@ -8,6 +8,7 @@ from itertools import product
 
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
+from simulator.lower.default_engine import default_engine
 from simulator.lower.profile import find_profile
 from simulator.plan.plan_question import ChipChoice, PlanQuestion
 from simulator.serve.scenario import Disaggregation, Parallel, Prices, Scenario
@@ -88,7 +89,8 @@ def candidates(question: PlanQuestion) -> Iterator[Candidate]:
     for choice in question.chips:
         given = choice.prices
         prices = given if isinstance(given, Prices) else _shipped(choice.chip, given)
-        for engine, (tp, dp) in product(question.engines, _layouts(question, choice)):
+        engines = question.engines or (default_engine(find_chip(choice.chip)),)
+        for engine, (tp, dp) in product(engines, _layouts(question, choice)):
             for requests, tokens, policy, share in product(
                 question.max_requests,
                 question.step_tokens,

@@ -31,15 +31,15 @@ class ChipChoice(StrictModel):
 class PlanQuestion(StrictModel):
     """Targets and traffic are the scenario's; everything below may differ between plans.
 
-    `layouts`: (tp, dp) of a replica; left out, all powers of two up to a node. `prefill_shares`:
-    of disaggregated plans, prefill replicas for each decode replica. `objective`: the cheapest
-    output tokens, or the fewest chips.
+    `engines`: left out, the default one of each chip. `layouts`: (tp, dp) of a replica; left out,
+    all powers of two up to a node. `prefill_shares`: of disaggregated plans, prefill replicas for
+    each decode replica. `objective`: the cheapest output tokens, or the fewest chips.
     """
 
     name: Annotated[str, Field(min_length=1)]
     scenario: Scenario
     chips: Annotated[tuple[ChipChoice, ...], Field(min_length=1)]
-    engines: Annotated[tuple[str, ...], Field(min_length=1)] = ("sglang-0.5",)
+    engines: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     layouts: Annotated[tuple[tuple[Whole, Whole], ...], Field(min_length=1)] | None = None
     max_requests: Whole8 = (256,)
     step_tokens: Whole8 = (8192,)
@@ -86,11 +86,12 @@ def load_plan(name_or_path: Path | str) -> PlanQuestion:
         update={
             "scenario": resolved(question.scenario, path),
             "chips": tuple(_beside(path, choice) for choice in question.chips),
-            "engines": tuple(path_beside(path, engine) for engine in question.engines),
+            "engines": question.engines
+            and tuple(path_beside(path, engine) for engine in question.engines),
         }
     )
     find_model(question.scenario.model)
-    for engine in question.engines:
+    for engine in question.engines or ():
         layout_of(find_profile(engine))
     for choice in question.chips:
         find_node(choice.chip)

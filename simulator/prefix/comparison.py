@@ -159,7 +159,7 @@ def deployment_for(
     model: str,
     node: str,
     tiers: str,
-    engine: str = "ideal",
+    engine: str | None = None,
     write: str = "through",
     page_eviction: str = "lru",
     window_eviction: str = "lru",

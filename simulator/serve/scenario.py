@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from hwmodels.chip import find_chip
 from simulator.basis.data_files import is_path
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+from simulator.lower.default_engine import DEFAULT_ENGINE, default_engine
 from workloads.traffic.synth_spec import SynthSpec, synth_spec
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]
@@ -206,7 +208,7 @@ class Scenario(StrictModel):
     parallel: Parallel = Parallel()
     replicas: Replicas = 1
     routing: Literal["round-robin", "least-loaded", "prefix-aware"] = "round-robin"
-    engine: str = "ideal"
+    engine: str = DEFAULT_ENGINE
     fidelity: Literal["roofline", "tile", "cycle"] = "tile"
     kv_dtype: str | None = None
     index_dtype: str | None = None
@@ -243,8 +245,15 @@ def load_scenario(path: Path | str) -> Scenario:
 
 
 def resolved(scenario: Scenario, path: Path) -> Scenario:
-    """A scenario whose files are found from the folder of the file `path`."""
-    return with_files(scenario, lambda name: beside(path, name))
+    """A scenario whose files are found from the folder of `path`, with its chip's engine."""
+    found = with_files(scenario, lambda name: beside(path, name))
+    if "engine" in scenario.model_fields_set:
+        return found
+    try:
+        chip = find_chip(found.chip)
+    except InputError:
+        return found  # told where the chip is read
+    return found.model_copy(update={"engine": default_engine(chip)})
 
 
 def with_files(scenario: Scenario, change: Callable[[str], str]) -> Scenario:

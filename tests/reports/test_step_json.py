@@ -32,6 +32,7 @@ KEYS = [
     "counts",
     "names",
     "assumptions",
+    "priced_as",
     "notes",
     "kernel_list",
     "kernels",

@@ -168,7 +168,7 @@ def test_on_tiers(capsys, trace, tmp_path):
     path = tmp_path / "out.json"
     arguments = (
         "--trace", trace, "--policies", "full,boundary,bounded:128", "--model", "v4-flash",
-        "--write", "back", "--choose", "--json",
+        "--engine", "ideal", "--write", "back", "--choose", "--json",
     )  # fmt: skip
     code, out, _ = run(capsys, *arguments, path)
     assert code == 0
@@ -342,7 +342,8 @@ def test_a_tier_without_room_is_said(capsys, trace, tmp_path):
     tiers.write_text(
         "tiers:\n  - {name: hbm, capacity: {value: 1, unit: B, kind: guessed, note: t}}\n"
     )
-    code, out, _ = run(capsys, "--trace", trace, "--policies", "boundary", "--tiers", tiers)
+    options = ("--model", "v4-pro", "--engine", "ideal", "--policies", "boundary", "--tiers", tiers)
+    code, out, _ = run(capsys, "--trace", trace, *options)
     assert code == 0
     # 4 pages of 128 tokens, 705,464 B each; a window of 4,559,872 B and 1,228,800 B of overlap.
     assert "tier hbm of 1 B has no room for a block of 512 tokens (2,821,856 B)" in out

@@ -72,7 +72,7 @@ def test_a_replay_needs_a_long_prefix(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--prefixes", "2000000"], "which v4-pro takes"),
+        (["--prefixes", "2000000"], "which v4-flash takes"),
         (["--new-tokens", "0"], "is not 1 to"),
         (["--policies", "periodic:100", "--engine", "vllm-0.33"], "nearest is 256"),
         (["--tp", "3"], "but node h200-x8 has 8"),

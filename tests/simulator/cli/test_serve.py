@@ -36,7 +36,7 @@ def test_answer_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     summary = tmp_path / "again.json"
     code, out, err = run(capsys, "chat", *QUICK, "--out", folder, "--json", summary)
     assert (code, err) == (0, "")
-    assert "v4-flash on 8 x h200 (1 replica, tp 8) serves" in out
+    assert "v4-flash on 8 x h200 (1 replica, tp 8) with sglang-0.5 serves" in out
     assert "TTFT p99" in out
     assert "is within 2" in out
     assert "All 9 laws hold" in out

@@ -38,8 +38,9 @@ def answer(tmp_path: Path, *options: object) -> dict[str, Any]:
 @pytest.mark.parametrize("fidelity", ["tile", "cycle"])
 def test_recorded_choices_decide_the_step(tmp_path: Path, fidelity: str) -> None:
     path = written(tmp_path / "run.npz")
-    stated = answer(tmp_path, "--fidelity", fidelity)
-    found = answer(tmp_path, "--fidelity", fidelity, "--choices", path)
+    options = ("--engine", "ideal", "--fidelity", fidelity)
+    stated = answer(tmp_path, *options)
+    found = answer(tmp_path, *options, "--choices", path)
     assert found["total_ps"] < 0.8 * stated["total_ps"]  # 40 of 256 experts
     notes = " ".join(found["notes"])
     assert "those of run.npz" in notes
@@ -50,6 +51,19 @@ def test_recorded_choices_decide_the_step(tmp_path: Path, fidelity: str) -> None
         for step in (stated, found)
     ]
     assert core[1] < core[0] if fidelity == "cycle" else core[1] == core[0]
+
+
+def test_measured_kernels_that_recorded_choices_do_not_change_are_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.npz")
+    tile, cycle = (
+        (answer(tmp_path, *options), answer(tmp_path, *options, "--choices", path))
+        for options in ((), ("--fidelity", "cycle"))
+    )
+    assert tile[0]["total_ps"] == tile[1]["total_ps"]
+    said = "sglang-0.5 were measured without them and take the times of stated ids"
+    assert said in " ".join(tile[1]["notes"])
+    assert cycle[1]["total_ps"] < cycle[0]["total_ps"]
+    assert said not in " ".join(cycle[1]["notes"])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,14 @@ from simulator.cost.traffic import traffic
 from simulator.lower.cache_runs import CacheRuns
 from simulator.lower.kernel import Demand, Operand
 
-PRO = {"model": "v4-pro", "chip": "b200", "count": 8, "batch": 64, "context": 131_072}
+PRO = {
+    "model": "v4-pro",
+    "chip": "b200",
+    "count": 8,
+    "batch": 64,
+    "context": 131_072,
+    "engine": "ideal",
+}
 
 
 def costed(fidelity: str, **options: object) -> StepResult:

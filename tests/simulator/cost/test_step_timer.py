@@ -17,7 +17,14 @@ ASKED = [
     {"model": "v4-flash", "chip": "h200", "count": 8, "dp": 4, "batch": 9, "ep": 8},
     {"model": "v4-flash", "chip": "h200", "count": 8, "phase": "prefill", "context": 3000},
     {"model": "v4-flash", "chip": "b200", "count": 8, "engine": "sglang-0.5", "batch": 8},
-    {"model": "tiny", "chip": "h20", "fidelity": "roofline", "batch": 2, "context": 300},
+    {
+        "model": "tiny",
+        "chip": "h20",
+        "engine": "ideal",
+        "fidelity": "roofline",
+        "batch": 2,
+        "context": 300,
+    },
 ]
 
 

@@ -134,8 +134,9 @@ def test_measured_kernels_say_that_they_do_not_unpack():
         step = ask(
             model="v4-flash", chip=chip, count=8, engine="sglang-0.5", index_dtype="fp4", batch=8
         )
-        notes = cost_step(step.question, step.config, step.chip, step.node).notes
-        assert any("index keys in fp4 are priced with the kernels for fp8" in n for n in notes)
+        result = cost_step(step.question, step.config, step.chip, step.node)
+        assert "Index keys asked for in fp4; sglang-0.5's" in " ".join(result.priced_as)
+        notes = result.notes
         assert any(f"{chip} would have to unpack index keys in fp4" in n for n in notes) is said
 
 

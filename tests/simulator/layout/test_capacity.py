@@ -15,7 +15,8 @@ GIB = 2**30
 
 
 def capacity(**options: object) -> Capacity:
-    given = {"model": "v4-flash", "chip": "b200", "count": 8, "contexts": "1048576"} | options
+    given = {"model": "v4-flash", "chip": "b200", "count": 8, "contexts": "1048576"}
+    given |= {"engine": "vllm-0.33"} | options
     return capacity_of(ask_capacity(**given))  # type: ignore[arg-type]
 
 
