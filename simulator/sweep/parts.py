@@ -58,7 +58,10 @@ class PartFolder:
         if not path.is_file():
             return None
         try:
-            (values,) = pq.read_table(io.BytesIO(path.read_bytes())).to_pylist()
+            # In this thread: one of Arrow's own that lets go of our bytes while an interrupted
+            # command ends would abort it.
+            file = pq.ParquetFile(io.BytesIO(path.read_bytes()), pre_buffer=False)
+            (values,) = file.read(use_threads=False).to_pylist()
             if values.pop("digest") != digest:
                 return None
             status, error = values.pop("status"), values.pop("error")
