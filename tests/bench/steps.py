@@ -25,8 +25,9 @@ ENGINES = ("sglang-0.5", "vllm-0.22", "trtllm-1.3")
 def price(fidelity: str = "tile", batch: int = BATCH, context: int = CONTEXT) -> object:
     """One decode step of V4-Pro on 8 x B200, from the question to the result."""
     asked = ask(
-        model="v4-pro", chip="b200", count=8, batch=batch, context=context, fidelity=fidelity
-    )
+        model="v4-pro", chip="b200", count=8, batch=batch, context=context, fidelity=fidelity,
+        engine="ideal",
+    )  # fmt: skip
     return cost_step(asked.question, asked.config, asked.chip, asked.node)
 
 
@@ -53,7 +54,7 @@ def new_seconds(timer: StepTimer, shape: Callable[[random.Random], StepShape]) -
 def measured() -> dict[str, Any]:
     """Seconds of each kind of step: the first in full, then by the deployment's timer."""
     found: dict[str, Any] = {"first": seconds_of(price)}
-    asked = ask(model="v4-pro", chip="b200", count=8, batch=BATCH, context=CONTEXT)
+    asked = ask(model="v4-pro", chip="b200", count=8, batch=BATCH, context=CONTEXT, engine="ideal")
     timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
     timer.asked_ps()
     found["new"] = new_seconds(timer, decode)
