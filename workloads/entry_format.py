@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,11 +35,18 @@ class EntryFormat(ABC):
     """Packed bytes of one entry of `dim` values."""
 
     __slots__ = ()
+    # Number format by the name that a deployment asks for: fp8, fp4, bf16 or fp32.
+    precision: ClassVar[str] = "fp32"
 
     @property
     @abstractmethod
     def dim(self) -> int:
         """Values of an entry."""
+
+    @property
+    def scaled_values(self) -> int:
+        """Values that are stored narrower than they are multiplied, with scales."""
+        return 0
 
     @property
     @abstractmethod
@@ -98,6 +106,8 @@ class PlainEntry(VectorEntry):
 class Bf16Entry(VectorEntry):
     """bfloat16 values."""
 
+    precision: ClassVar[str] = "bf16"
+
     @property
     def nbytes(self) -> int:
         """Bytes of an entry."""
@@ -120,8 +130,14 @@ class Bf16Entry(VectorEntry):
 class Fp8KvEntry(EntryFormat):
     """A key-value row: `nope` dims in e4m3 with a ue8m0 scale per 64, `rope` dims in bf16."""
 
+    precision: ClassVar[str] = "fp8"
     nope: int
     rope: int
+
+    @property
+    def scaled_values(self) -> int:
+        """The values without rotary position."""
+        return self.nope
 
     @property
     def dim(self) -> int:

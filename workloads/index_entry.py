@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,13 @@ class IndexEntry(VectorEntry):
 @dataclass(frozen=True, slots=True)
 class Fp4IndexEntry(IndexEntry):
     """An index key: e2m1 in blocks of 32 with a ue8m0 scale each, two values to a byte."""
+
+    precision: ClassVar[str] = "fp4"
+
+    @property
+    def scaled_values(self) -> int:
+        """All of them."""
+        return self.values
 
     @property
     def _scales(self) -> int:
@@ -88,6 +96,13 @@ class Fp4IndexEntry(IndexEntry):
 @dataclass(frozen=True, slots=True)
 class Fp8IndexEntry(IndexEntry):
     """An index key: e4m3 with one fp32 scale per 128 values."""
+
+    precision: ClassVar[str] = "fp8"
+
+    @property
+    def scaled_values(self) -> int:
+        """All of them."""
+        return self.values
 
     @property
     def _scales(self) -> int:

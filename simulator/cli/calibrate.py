@@ -13,9 +13,9 @@ from simulator.basis.errors import InputError
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
+    from simulator.calibration.dispatch import RowSet
     from simulator.kernels.constants_file import FamilyFile
     from simulator.kernels.family import Family
-    from simulator.kernels.measured import MeasuredTable
 
 
 def calibrate(
@@ -69,44 +69,48 @@ def need_scipy() -> None:
 
 def _fit_all(folder: Path) -> list[FamilyFile]:
     """Prints each family as soon as it is fitted; later families build on earlier constants."""
-    from simulator.kernels.calibration import FEWEST_ROWS, calibrate_family
+    from simulator.calibration.calibrate import FEWEST_ROWS, calibrate_group
     from simulator.kernels.constants_file import fresh_constants
+    from simulator.kernels.registry import find_family
 
     contents: list[FamilyFile] = []
-    found = _rows_by_family(folder)
-    for number, (family, rows) in enumerate(found, start=1):
+    found = _rows_by_group(folder)
+    for number, (families, rows) in enumerate(found, start=1):
         with (
-            error_console().status(f"fitting {family.name}, {number} of {len(found)}"),
+            error_console().status(f"fitting {', '.join(families)}, {number} of {len(found)}"),
             fresh_constants(contents),
         ):
-            content, _ = calibrate_family(family, rows)
-        if not content.architectures:
-            _note(f"{family.name}: fewer than {FEWEST_ROWS} rows an architecture; not fitted")
-            continue
-        contents.append(content)
-        for line in _lines(family, content):
-            _print(line)
+            files, _ = calibrate_group(families, rows)
+        for content in files:
+            if not content.architectures:
+                _note(
+                    f"{content.family}: fewer than {FEWEST_ROWS} rows an architecture; not fitted"
+                )
+                continue
+            contents.append(content)
+            for line in _lines(find_family(content.family), content):
+                _print(line)
     if not contents:
         raise InputError(f"{folder}: no kernel family covers enough of its rows to be fitted")
     return contents
 
 
-def _rows_by_family(folder: Path) -> list[tuple[Family, MeasuredTable]]:
+def _rows_by_group(folder: Path) -> list[tuple[tuple[str, ...], RowSet]]:
     """Families with rows in the folder's tables; every table is checked before any fit."""
-    from simulator.kernels.calibration import covered_rows
-    from simulator.kernels.dispatch import dispatched
+    from simulator.calibration.calibrate import groups_with_rows
+    from simulator.calibration.dispatch import dispatched
+    from simulator.calibration.tables_in_folder import read_folder
     from simulator.kernels.registry import FAMILIES
-    from simulator.kernels.tables_in_folder import read_folder
 
     tables = read_folder(folder)
-    measured = [dispatched(table) for table in tables.measured]
-    found = [(family, covered_rows(family, measured)) for family in FAMILIES.values()]
     for path in tables.dram:
         _note(f"{path.name}: a table of DRAM runs, nothing is fitted to it")
-    without = [family.name for family, rows in found if rows is None]
+    found = list(groups_with_rows(dispatched(tables.measured)))
+    fitted = {row.family for _, rows in found for row in rows.rows}
+    without = [name for name in FAMILIES if name not in fitted]
     if without:
         _note(f"no rows of {', '.join(without)}: their constants stay as they are")
-    return [(family, rows) for family, rows in found if rows is not None]
+    return found
 
 
 def _note(text: str) -> None:
@@ -137,7 +141,7 @@ def _make_folder(out: Path) -> None:
 
 def _list_constants() -> dict[str, Any]:
     """Prints every constant, fitted or not, and returns them as data."""
-    from simulator.kernels.published_constants import UNFITTED, fitted_constants
+    from simulator.calibration.published_constants import UNFITTED, fitted_constants
 
     data: dict[str, Any] = {"fitted": [], "unfitted": []}
     title = ""

@@ -36,6 +36,10 @@ Data = Annotated[int, typer.Option(help="Attention-data-parallel degree.")]
 Expert = Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")]
 Fidelity = Annotated[str, typer.Option(help="roofline, tile or cycle.")]
 IndexDtype = Annotated[str, typer.Option(help="Index keys: fp8, fp4 or bf16.")]
+KvDtype = Annotated[str, typer.Option(help="Cache rows: fp8 or bf16.")]
+PageTokens = Annotated[
+    int | None, typer.Option(help="Tokens of a page of the cache [default: the engine's].")
+]
 ExpertDtype = Annotated[
     str | None,
     typer.Option(help="Experts: fp4 or fp8 [default: fp4 where the chip multiplies it]."),
@@ -71,6 +75,8 @@ def step(
     engine: Engine = None,
     index_dtype: IndexDtype = "fp8",
     expert_dtype: ExpertDtype = None,
+    kv_dtype: KvDtype = "fp8",
+    page_tokens: PageTokens = None,
     choices: Choices = None,
     kernels: Kernels = False,
     out: OutFolder = None,
@@ -98,6 +104,8 @@ def step(
         engine=engine,
         index_dtype=index_dtype,
         expert_dtype=expert_dtype,
+        kv_dtype=kv_dtype,
+        page_tokens=page_tokens,
     )
     _answer(asked, choices, kernels, out, json)
 
@@ -134,15 +142,15 @@ def _costed(asked: AskedStep, choices: Path | None) -> StepResult:
 
     stats, notes = None, []
     if choices is not None:
+        from simulator.cost.question import profile_of
         from simulator.evaluate.choices import load_choices
-        from simulator.lower.profile import find_profile
         from workloads.run_stats import RunStats
 
         stats = RunStats.of(load_choices(choices, asked.config, asked.question.context))
         notes.append(
             f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
         )
-        measured = find_profile(asked.question.engine).attention is not None
+        measured = profile_of(asked.question).module is not None
         if measured and asked.question.fidelity == "tile":
             notes.append(
                 f"kernels of {asked.question.engine} were measured without them and take the times "

@@ -13,9 +13,9 @@ from simulator.cli.options import JsonFile, console, error_console, save_json
 from simulator.cli.validate_dram import validate_dram
 
 if TYPE_CHECKING:
-    from simulator.kernels.dispatch import DispatchedTable
-    from simulator.kernels.published import Comparison
-    from simulator.kernels.validation import Row, Statistics
+    from simulator.calibration.dispatch import RowSet
+    from simulator.calibration.published import Comparison
+    from simulator.calibration.validation import Row, Statistics
 
 MICRO = 1e6
 
@@ -47,12 +47,12 @@ def validate(
         return
     if folder is None:
         raise InputError("nothing to validate: give a folder of tables, or --published")
-    from simulator.kernels.dispatch import dispatched
-    from simulator.kernels.tables_in_folder import read_folder
-    from simulator.kernels.validation import validate_tables
+    from simulator.calibration.dispatch import dispatched
+    from simulator.calibration.tables_in_folder import read_folder
+    from simulator.calibration.validation import validate_tables
 
     tables = read_folder(folder)
-    measured = [dispatched(table) for table in tables.measured]
+    measured = dispatched(tables.measured)
     if cv:
         need_scipy()
     with error_console().status("") as status:
@@ -66,7 +66,7 @@ def validate(
 
 def _report(rows: list[Row]) -> dict[str, Any]:
     """Prints the tables of errors and the worst rows; returns them as data."""
-    from simulator.kernels.validation import grouped, statistics_of, worst
+    from simulator.calibration.validation import grouped, statistics_of, worst
 
     report: dict[str, Any] = {"all": None, "groups": [], "families": [], "files": [], "worst": []}
     if not rows:
@@ -91,8 +91,8 @@ def _report(rows: list[Row]) -> dict[str, Any]:
 
 def _constants_of(family: str, chip: str) -> str:
     """Architecture whose constants serve; says so where it is not the chip's own."""
+    from simulator.calibration.dispatch import chip_of
     from simulator.kernels.constants_file import constants_for
-    from simulator.kernels.fit import chip_of
 
     stored = constants_for(family, chip_of(chip))
     if not stored.calibrated:
@@ -146,16 +146,15 @@ def _print_worst(row: Row) -> dict[str, Any]:
     }
 
 
-def _print_not_covered(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
+def _print_not_covered(measured: RowSet) -> list[dict[str, Any]]:
     """Prints how many rows no family covers, by kind; never none without saying so."""
-    from simulator.kernels.validation import not_covered
+    from simulator.calibration.validation import not_covered
 
     found: list[dict[str, Any]] = [
-        {"file": table.table.path.name, "op": op, "engine": engine, "kernel": kernel, "n": count}
-        for table in tables
-        for (op, engine, kernel), count in not_covered(table).items()
+        {"file": file, "op": op, "engine": engine, "kernel": kernel, "n": count}
+        for (file, op, engine, kernel), count in not_covered(measured).items()
     ]
-    if tables:
+    if len(measured):
         total = sum(kind["n"] for kind in found)
         _say(f"\nRows that no kernel family covers: {total:,}")
     for kind in found:
@@ -164,14 +163,14 @@ def _print_not_covered(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
     return found
 
 
-def _print_too_few(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
+def _print_too_few(measured: RowSet) -> list[dict[str, Any]]:
     """Prints which covered rows cross-validation leaves out, and why."""
-    from simulator.kernels.calibration import FEWEST_ROWS
-    from simulator.kernels.validation import too_few
+    from simulator.calibration.calibrate import FEWEST_ROWS
+    from simulator.calibration.validation import too_few
 
     found = [
         {"family": family, "architecture": architecture, "n": count}
-        for (family, architecture), count in too_few(tables).items()
+        for (family, architecture), count in too_few(measured).items()
     ]
     for kind in found:
         _say(
@@ -183,7 +182,7 @@ def _print_too_few(tables: list[DispatchedTable]) -> list[dict[str, Any]]:
 
 def _print_published() -> dict[str, Any]:
     """Prints published figures beside ours, and why the others have none."""
-    from simulator.kernels.published import compared, read_published
+    from simulator.calibration.published import compared, read_published
 
     content = read_published()
     report: dict[str, Any] = {"compared": [], "not_covered": []}

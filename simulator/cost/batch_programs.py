@@ -1,160 +1,138 @@
-"""Recorded demands that an engine's programs price: equal questions are asked once a step."""
+"""Recorded demands that an engine's programs price: calls are made once, a step fills in sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hwmodels.machine import to_ps
 from simulator.cost.batch_floor import Floors, pipe_shares
-from simulator.cost.batch_modules import ModuleBatch
-from simulator.cost.family_call import FamilyCall, parts_of
-from simulator.cost.filling import filled_by, numbers_in
+from simulator.cost.family_call import FamilyCall
 from simulator.cost.layer_time import Cost
 from simulator.cost.price import Target
-from simulator.cost.programs import CALLS, PROGRAMS
+from simulator.cost.priced import kernel_of
+from simulator.cost.recording import Number, Recording
 from simulator.kernels.causes import part_of
 from simulator.kernels.constants_file import FamilyFile, held_constants
-from simulator.lower.kernel import Demand, ProgramCall
+from simulator.lower.kernel import Demand
 
 # Seconds of a kernel by cause.
 Seconds = Mapping[str, float]
-# Calls whose seconds are kept.
+# Tables whose seconds are kept: steps of as many tokens have many calls in common.
 MOST_KNOWN = 4096
-# Programs that look at products, or at bytes and not only at the call.
-_BY_PRODUCTS = ("gemm", "moe")
-_BY_BYTES = ("elementwise",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Calls of one form with equal constants, of which each replay fills in the sizes.
+
+    `owners` are the demands that the calls belong to; `sizes` gives all sizes, call after call.
+    """
+
+    first: FamilyCall
+    owners: tuple[int, ...]
+    texts: Mapping[str, np.ndarray]
+    numbers: tuple[str, ...]
+    sizes: Callable[[Sequence[Any]], tuple[Any, ...]]
+
+    def filled(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Sizes of a replay."""
+        return self.sizes(values)[:-1]
+
+    def seconds(self, filled: tuple[Any, ...], target: Target) -> dict[str, list[float]]:
+        """Seconds by cause of all calls."""
+        array = np.array(filled, dtype=np.float64).reshape(len(self.owners), len(self.numbers))
+        columns = {name: array[:, i] for i, name in enumerate(self.numbers)} | dict(self.texts)
+        parts = self.first.form(columns, target.chip, self.first.constants.values)
+        count = len(self.owners)
+        return {
+            cause: np.broadcast_to(value, count).tolist() for cause, value in parts.seconds.items()
+        }
 
 
 class ProgramBatch:
-    """Prices of some demands by the programs that their engine names."""
+    """Prices of some demands by the programs that their engine names; `calls` of each."""
 
-    def __init__(self, demands: Sequence[Demand], target: Target) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        demands: Sequence[Demand],
+        calls: Sequence[Sequence[FamilyCall]],
+        target: Target,
+    ) -> None:
         self._target = target
-        modules = [demand for demand in demands if _program(demand) == "attention"]
-        self._modules = ModuleBatch(modules, target)
-        asked = [_asked(demand) for demand in demands]
-        questions = [q for q in dict.fromkeys(asked) if isinstance(q, Demand)]
-        self._fills = [filled_by(question) for question in questions]
-        everything = (*self._modules.kernels, *questions)
-        self.places = [number.place for number in numbers_in(everything)]
-        place = {question: i for i, question in enumerate(everything)}
-        self._answers = [place[question] for question in asked]
-        # Seconds of the calls of earlier steps: many depend on nothing but the number of tokens.
-        self._known: dict[FamilyCall, Seconds] = {}
+        self._count = len(demands)
+        self._contends = [not kernel_of(demand, target).stage for demand in demands]
+        groups: dict[object, list[tuple[int, FamilyCall]]] = {}
+        for owner, own in enumerate(calls):
+            for call in own:
+                groups.setdefault(call.key, []).append((owner, call))
+        self._tables = [_table(recording, members) for members in groups.values()]
+        self.places = tuple(
+            value.place
+            for own in calls
+            for call in own
+            for _, value in call.row
+            if isinstance(value, Number)
+        )
+        self.places += tuple(
+            recording.place(value)
+            for own in calls
+            for call in own
+            for _, value in call.row
+            if not isinstance(value, Number | str)
+        )
+        self._known: dict[object, dict[str, list[float]]] = {}
         # A timer keeps to the constants that it has begun with.
         self._files: dict[tuple[str, Path], FamilyFile] = {}
-        self._contends = [isinstance(question, Demand) for question in asked]
 
-    def costs(self, floors: Floors, launch_ps: int, values: Sequence[Any]) -> list[Cost] | None:
-        """Price of each demand in a replay; None where a program leaves one to the tile model."""
+    def costs(self, floors: Floors, launch_ps: int, values: Sequence[Any]) -> list[Cost]:
+        """Price of each demand in a replay."""
+        seconds: list[dict[str, float]] = [{} for _ in range(self._count)]
         with held_constants(self._files):
-            found = self._answered([fill(values) for fill in self._fills])
-            if found is None:
-                return None
-            answers = [*self._modules.seconds(values), *found]
-        timed = [_timed(seconds) for seconds in answers]
+            for number, table in enumerate(self._tables):
+                found = self._seconds(number, table, values)
+                for cause, column in found.items():
+                    for owner, value in zip(table.owners, column, strict=True):
+                        own = seconds[owner]
+                        own[cause] = own[cause] + value if cause in own else value
         busy = floors.busy_ps.astype(int).T.tolist()
         return [
-            _cost(*timed[at], launch_ps, own, contends)
-            for at, own, contends in zip(self._answers, busy, self._contends, strict=True)
+            _cost(*_timed(own), launch_ps, floor, contends)
+            for own, floor, contends in zip(seconds, busy, self._contends, strict=True)
         ]
 
-    def _answered(self, questions: Sequence[Demand]) -> list[Seconds] | None:
-        """Seconds of each, where a program answers all; calls of one family are made at once."""
-        tables: dict[object, list[tuple[int, FamilyCall]]] = {}
-        # Where a question's calls begin and end; an answer, where it is not made of calls.
-        spans: list[range] = []
-        others: dict[int, Seconds] = {}
-        count = 0
-        for at, question in enumerate(questions):
-            rule = CALLS.get(_program(question))
-            calls = rule(question, self._target) if rule else None
-            for place, call in enumerate(calls or (), start=count):
-                tables.setdefault(call.key, []).append((place, call))
-            spans.append(range(count, count + len(calls or ())))
-            count = spans[-1].stop
-            if not calls:
-                found = answer(question, self._target)
-                if found is None:
-                    return None
-                others[at] = found
-        parts = self._tabled(tables.values(), count)
-        joined = [_joined([parts[i] for i in span]) for span in spans]
-        return [others.get(at, seconds) for at, seconds in enumerate(joined)]
-
-    def _tabled(
-        self, tables: Iterable[Sequence[tuple[int, FamilyCall]]], count: int
-    ) -> list[Seconds]:
-        """Seconds of calls by their place; each table has the rows of one family."""
-        found: list[Seconds] = [{}] * count
-        for rows in tables:
-            new = [call for _, call in rows if call not in self._known]
-            if new:
-                parts = parts_of(new, self._target.chip)
-                columns = {cause: value.tolist() for cause, value in parts.seconds.items()}
-                for row, call in enumerate(new):
-                    self._known[call] = {c: column[row] for c, column in columns.items()}
-            for place, call in rows:
-                found[place] = self._known[call]
-        while len(self._known) > MOST_KNOWN:
-            self._known.pop(next(iter(self._known)))
-        return found
+    def _seconds(self, number: int, table: _Table, values: Sequence[Any]) -> dict[str, list[float]]:
+        key = number, table.filled(values)
+        if key not in self._known:
+            self._known[key] = table.seconds(key[1], self._target)
+            while len(self._known) > MOST_KNOWN:
+                self._known.pop(next(iter(self._known)))
+        return self._known[key]
 
 
-def _joined(parts: Sequence[Seconds]) -> Seconds:
-    """Seconds of calls one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    seconds: dict[str, float] = {}
-    for part in parts:
-        for cause, value in part.items():
-            seconds[cause] = seconds[cause] + value if cause in seconds else value
-    return seconds
-
-
-def answer(question: Demand, target: Target) -> Seconds | None:
-    """Seconds by cause; None where no family covers the kernel."""
-    priced = PROGRAMS[_program(question)](question, target)
-    if priced is None:
-        return None
-    return {cause: float(value[0]) for cause, value in priced.parts.seconds.items()}
-
-
-def _asked(demand: Demand) -> Demand | ProgramCall:
-    """What tells the answers to demands apart."""
-    return _named(demand) if _program(demand) == "attention" else question_of(demand)
-
-
-def question_of(demand: Demand) -> Demand:
-    """The demand with only what its program looks at."""
-    program = _program(demand)
-    if program in _BY_BYTES:
-        return demand
-    return replace(
-        demand,
-        products=demand.products if program in _BY_PRODUCTS else (),
-        vector_ops=0,
-        special_ops=0,
-        inputs=(),
-        outputs=(),
-        weight_bytes=0,
-        cache_read_bytes=0,
-        cache_touch_bytes=0,
-        cache_write_bytes=0,
-        cache_runs=(),
-    )
-
-
-def _program(demand: Demand) -> str:
-    return _named(demand).program
-
-
-def _named(demand: Demand) -> ProgramCall:
-    assert demand.priced_as is not None
-    return demand.priced_as
+def _table(recording: Recording, members: Sequence[tuple[int, FamilyCall]]) -> _Table:
+    first = members[0][1]
+    texts = {
+        name: np.array([call.row[i][1] for _, call in members])
+        for i, (name, value) in enumerate(first.row)
+        if isinstance(value, str)
+    }
+    numbers = tuple(name for name, value in first.row if not isinstance(value, str))
+    places = [
+        recording.place(value)
+        for _, call in members
+        for _, value in call.row
+        if not isinstance(value, str)
+    ]
+    owners = tuple(owner for owner, _ in members)
+    # The last place is there twice, so that there are always several.
+    return _Table(first, owners, texts, numbers, operator.itemgetter(*places, places[-1]))
 
 
 def _timed(seconds: Seconds) -> tuple[int, int]:

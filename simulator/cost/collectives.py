@@ -2,112 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
 from simulator.cost.collective import link_seconds, outside_share
-from simulator.cost.family_call import FamilyCall, priced_calls
+from simulator.cost.family_call import Columns, FamilyCall
 from simulator.cost.price import Target
-from simulator.cost.priced import Borrowable, Priced, constants_of
-from simulator.kernels.constants_file import constants_for
+from simulator.cost.priced import borrowable, constants_of
 from simulator.kernels.nccl import MICRO, TERA, NcclRing, rank_bytes_per_s
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
-from simulator.lower.calls import CollectiveCall
 from simulator.lower.kernel import Demand
+from simulator.lower.sizes import Row, row
 
-HALF_BYTES = 2
 _RING = NcclRing()
 
 
-def all_reduce(demand: Demand, target: Target) -> Priced | None:
+def all_reduce(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """The engine's own kernel or NCCL's, as its family chooses by size and ranks."""
-    calls = all_reduce_calls(demand, target)
-    return priced_calls(calls, target.chip) if calls else between_nodes(demand, target)
-
-
-def all_reduce_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
-    """The call of the family; None between nodes, and where no family has the kernel."""
     constants = constants_of(demand, target)
     if constants is None or _spans_nodes(demand, target.node):
-        return None
-    row: dict[str, float | str] = {
-        "engine": target.profile.measured_name,
-        "num_gpus": float(demand.link_ranks),
-        "message_size": _call(demand).message_bytes / HALF_BYTES,
-        "allreduce_dtype": "half",
-        "nccl_dtype": "half",
-        "op_name": "all_reduce",
-    }
-    return [FamilyCall(find_family(constants.family).parts, constants, tuple(row.items()))]
+        return between_nodes(demand, target)
+    family = find_family(constants.family)
+    return [FamilyCall(family.parts, constants, _row(demand, engine=target.profile.measured_name))]
 
 
-def gather_scatter(demand: Demand, target: Target) -> Priced | None:
+def gather_scatter(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """NCCL's ring: an all-gather or a reduce-scatter."""
-    calls = gather_scatter_calls(demand, target)
-    return priced_calls(calls, target.chip) if calls else between_nodes(demand, target)
-
-
-def gather_scatter_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
-    """The call of NCCL's family; None between nodes."""
     if _spans_nodes(demand, target.node):
-        return None
-    call = _call(demand)
-    row: dict[str, float | str] = {
-        "num_gpus": float(demand.link_ranks),
-        "message_size": call.message_bytes / HALF_BYTES,
-        "nccl_dtype": "half",
-        "op_name": call.operation,
-    }
-    constants = Borrowable(NcclRing.name, constants_for(NcclRing.name, target.chip), False)
-    return [FamilyCall(_RING.parts, constants, tuple(row.items()))]
+        return between_nodes(demand, target)
+    constants = borrowable(NcclRing.name, target.chip)
+    return [FamilyCall(_RING.parts, constants, _row(demand))]
 
 
-def exchange(demand: Demand, target: Target) -> Priced | None:
+def exchange(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """Tokens to the ranks of their experts and back: an all-to-all, or a ring over the data ranks.
-
-    Low latency (decode): every rank writes its rows straight into its peers' buffers, so that the
-    time is a launch, one hop and the transfer. High throughput (prefill): ranks first tell each
-    other how much is coming, then send, then put the rows in the order of the experts.
 
     Assumes: a decode step takes the low-latency form, any other the high-throughput form.
     Assumes: both forms reach the rates of an all-to-all of NCCL's, which alone were measured.
     Assumes: every row crosses the link once for each expert that its token picked elsewhere.
     """
-    call = _call(demand)
-    if call.operation != "all_to_all":
+    sizes = _row(demand)
+    if dict(sizes)["operation"] != "all_to_all":
         return gather_scatter(demand, target)
     constants = constants_of(demand, target)
     if constants is None:
         return None
-    c, sent = constants.values, float(call.message_bytes)
-    near, far, latency = _rates(demand, target, c["link_share"])
-    seconds = {
-        "launch": c["start_us"] * MICRO,
-        "serial": c["hop_us"] * MICRO + latency,
-        "communication": max(sent * near, sent * far),
-    }
-    if not call.decode:
-        # Layout and permute kernels around the transfer, and a hand-shake before it.
-        seconds["launch"] += 2 * target.chip.launch_gap_s
-        seconds["serial"] += c["simple_us"] * MICRO
-        seconds["communication"] += sent / (c["copy_tb_per_s"] * TERA)
-    parts = Parts({cause: np.array([value]) for cause, value in seconds.items()})
-    return constants.priced(parts, derived=True)
+    near, far, latency = _links(demand, target)
+    links = row(near_bytes_per_s=near, far_s_per_byte=far, latency_s=latency)
+    return [FamilyCall(_exchange, constants, (*sizes, *links), derived=True)]
 
 
-def _call(demand: Demand) -> CollectiveCall:
-    call = demand.priced_as.call if demand.priced_as else None
-    assert isinstance(call, CollectiveCall)
-    return call
+def _exchange(calls: Columns, chip: ChipSpec, c: Mapping[str, float]) -> Parts:
+    """Low latency (decode): every rank writes its rows straight into its peers' buffers, so that
+    the time is a launch, one hop and the transfer. High throughput (prefill): ranks first tell each
+    other how much is coming, then send, then put the rows in the order of the experts.
+    """
+    sent, near, far, latency, decode = (
+        np.asarray(calls[name], dtype=np.float64)
+        for name in ("message_bytes", "near_bytes_per_s", "far_s_per_byte", "latency_s", "decode")
+    )
+    prompt = 1.0 - decode
+    share = c["link_share"]
+    copied = sent / (c["copy_tb_per_s"] * TERA)
+    return Parts(
+        {
+            # Layout and permute kernels around the transfer, and a hand-shake before it.
+            "launch": c["start_us"] * MICRO + prompt * 2 * chip.launch_gap_s,
+            "serial": c["hop_us"] * MICRO + latency + prompt * c["simple_us"] * MICRO,
+            "communication": np.maximum(sent / near, sent * far) / share + prompt * copied,
+        }
+    )
+
+
+def _row(demand: Demand, **more: str) -> Row:
+    """Sizes of the collective, with the ranks that take part."""
+    assert demand.priced_as is not None
+    (own,) = demand.priced_as.rows
+    return (*own, ("ranks", demand.link_ranks), *more.items())
 
 
 def _spans_nodes(demand: Demand, node: NodeSpec | None) -> bool:
     return node is not None and demand.link_span > node.chip_count
 
 
-def _rates(demand: Demand, target: Target, share: float) -> tuple[float, float, float]:
-    """Seconds a sent byte on the links inside the node and between nodes, and the latency.
+def _links(demand: Demand, target: Target) -> tuple[float, float, float]:
+    """Bytes a second to peers in the node, seconds a byte between nodes, and the latency.
 
     Assumes: peers are picked evenly, so that as many bytes leave the node as peers are outside.
     """
@@ -115,22 +98,26 @@ def _rates(demand: Demand, target: Target, share: float) -> tuple[float, float, 
     assert node is not None
     outside = outside_share(demand, node)
     ranks = np.array([float(min(demand.link_ranks, node.chip_count))])
-    near = (1 - outside) / (float(rank_bytes_per_s(target.chip, ranks)[0]) * share)
+    inside = float(rank_bytes_per_s(target.chip, ranks)[0])
+    near = inside / (1 - outside) if outside < 1 else np.inf
     if not outside:
         return near, 0.0, node.link_latency_s
-    return near, outside / (node.scale_out_bytes_per_s * share), node.scale_out_latency_s
+    return near, outside / node.scale_out_bytes_per_s, node.scale_out_latency_s
 
 
-def between_nodes(demand: Demand, target: Target) -> Priced | None:
+def between_nodes(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """A collective whose ranks are in several nodes: a start, and the closed formula.
 
     Assumes: a collective between nodes starts as NCCL's ring inside a node does.
     """
     if target.node is None:
         return None
-    constants = Borrowable(NcclRing.name, constants_for(NcclRing.name, target.chip), False)
-    seconds = {
-        "launch": np.array([constants.values["start_us"] * MICRO]),
-        "communication": np.array([link_seconds(demand, target.node)]),
-    }
-    return constants.priced(Parts(seconds), derived=True)
+    constants = borrowable(NcclRing.name, target.chip)
+    sizes = row(link_seconds=link_seconds(demand, target.node))
+    return [FamilyCall(_between, constants, sizes, derived=True)]
+
+
+def _between(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+    seconds = np.asarray(calls["link_seconds"], dtype=np.float64)
+    launch = np.full_like(seconds, constants["start_us"] * MICRO)
+    return Parts({"launch": launch, "communication": seconds})

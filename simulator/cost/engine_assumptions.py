@@ -43,10 +43,19 @@ def _shared() -> list[object]:
     from simulator.cost.engine_price import engine_price
     from simulator.kernels.warmth import warm_share
     from simulator.kernels.waves import waves_of
-    from simulator.lower.calls import uniform
     from simulator.lower.kernel_section import FusedKernel
+    from simulator.lower.phase import is_decode, uniform
+    from simulator.lower.stored_rows import StoredRows
 
-    return [engine_price, uniform, FusedKernel.runs_beside, warm_share, waves_of]
+    return [
+        engine_price,
+        is_decode,
+        uniform,
+        StoredRows.of,
+        FusedKernel.runs_beside,
+        warm_share,
+        waves_of,
+    ]
 
 
 def _doubts() -> list[object]:
@@ -61,8 +70,7 @@ def _forms(programs: Iterable[str]) -> list[object]:
     from simulator.cost import collectives
     from simulator.cost.programs import PROGRAMS
     from simulator.kernels import (
-        attention_calls,
-        attention_module,
+        core_rates,
         elementwise,
         expert_tokens,
         gemm_time,
@@ -72,34 +80,36 @@ def _forms(programs: Iterable[str]) -> list[object]:
         moe_layer,
         nccl,
         power,
+        sparse_core,
     )
 
     gemms = (gemm_time, power.power_seconds, power.throttled_seconds)
     links = (nccl.rank_bytes_per_s, nccl.protocol_seconds, collectives.between_nodes)
+    moved = (elementwise.elementwise_parts, core_rates.vector_ops_per_clock)
     used: dict[str, tuple[object, ...]] = {
-        "attention": (
-            attention_calls.calls_of,
-            attention_module.core_tiles_of,
+        "index_logits": (
             index_logits.IndexLogits,
-            elementwise.elementwise_parts,
-            *gemms,
+            index_logits.padded_share,
+            core_rates.core_rate,
         ),
+        "core": (sparse_core.KeyTime, sparse_core.held_heads, core_rates.core_rate),
         "gemm": gemms,
         "moe": (
             moe_gemm.grouped_gemm_seconds,
             expert_tokens.expected_experts,
             moe_layer.MoeFamily.elementwise,
         ),
-        "mhc_pre": (hyper_connection.warm_streams,),
-        "elementwise": (elementwise.elementwise_parts,),
+        "mhc_pre": (hyper_connection.warm_streams, hyper_connection._sites),
+        "mhc_post": (hyper_connection._sites,),
+        "elementwise": moved,
+        "pad": moved,
         **dict.fromkeys(("all_reduce", "gather_scatter", "exchange"), links),
     }
     return [thing for name in programs for thing in (PROGRAMS[name], *used.get(name, ()))]
 
 
 def _families(names: Iterable[str]) -> list[object]:
-    """Families and what they choose; of attention modules only what holds in a step too."""
-    from simulator.kernels.attention_module import AttentionModule
+    """Families and what they choose."""
     from simulator.kernels.graph_all_reduce import GraphAllReduce
     from simulator.kernels.registry import find_family
 
@@ -107,8 +117,6 @@ def _families(names: Iterable[str]) -> list[object]:
     for name in names:
         family = find_family(name)
         found.append(type(family))
-        if isinstance(family, AttentionModule):
-            found.append(type(family).core)
         if isinstance(family, GraphAllReduce):
             found.append(type(family).own)
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hwmodels.machine import to_ps
+from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Price, Target
+from simulator.cost.priced import borrowable, kernel_of
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_price
 from simulator.kernels.causes import CAUSE_OF_RESOURCE, binding_resource, shared_out
@@ -13,18 +15,23 @@ from simulator.lower.kernel import Demand
 def engine_price(demand: Demand, target: Target) -> Price:
     """Time by the program that the engine's profile names; else by the tile model.
 
+    Kernels of an attention module have the interval of the module, which was measured whole.
+
     Assumes: a kernel that no calibrated family covers takes as long as the tile model says.
     Assumes: kernels of an attention module side by side do not slow each other down, as the
         measured modules that they were fitted to.
     """
-    named = demand.priced_as
-    if named is None:
-        return tile_price(demand, target)
-    from simulator.cost.programs import PROGRAMS
+    from simulator.cost.programs import program_calls
 
-    priced = PROGRAMS[named.program](demand, target)
-    if priced is None:
+    calls = program_calls(demand, target)
+    priced = priced_calls(calls, target.chip)
+    if calls is None or priced is None:
         return tile_price(demand, target)
+    stage = kernel_of(demand, target).stage
+    module = target.profile.module
+    if stage and module is not None:
+        borrowed = any(call.constants.borrowed or call.derived for call in calls)
+        priced = borrowable(module, target.chip, borrowed).priced(priced.parts)
     floor = roofline_price(demand, target)
     seconds = {cause: float(value[0]) for cause, value in priced.parts.seconds.items()}
     total = to_ps(sum(seconds.values()))
@@ -45,5 +52,5 @@ def engine_price(demand: Demand, target: Target) -> Price:
         low=priced.interval.low,
         high=priced.interval.high,
         calibrated=priced.interval.calibrated,
-        contends=named.program != "attention",
+        contends=not stage,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +22,18 @@ class FamilyCall:
     """One row of a form's columns. Rows of equal forms and constants may be worked out at once.
 
     `row` has names and values. Constants are equal where they come from one reading of a file.
+    `derived`: the form was never fitted itself.
     """
 
     form: Form
     constants: Borrowable
-    row: tuple[tuple[str, float | str], ...]
+    row: tuple[tuple[str, Any], ...]
+    derived: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for rows of the same table."""
-        return self.form, id(self.constants.stored.fit), *(name for name, _ in self.row)
+        return self.form, id(self.constants.stored.fit), *map(_name, self.row)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FamilyCall):
@@ -40,6 +43,11 @@ class FamilyCall:
 
     def __hash__(self) -> int:
         return hash((self.form, id(self.constants.stored.fit), self.row))
+
+
+def _name(size: tuple[str, float | str]) -> object:
+    """Name of a size; with a number format, one table has one format."""
+    return size if size[0] == "math" else size[0]
 
 
 def parts_of(calls: Sequence[FamilyCall], chip: ChipSpec) -> Parts:
@@ -55,7 +63,7 @@ def priced_calls(calls: Sequence[FamilyCall] | None, chip: ChipSpec) -> Priced |
     """A kernel that takes as long as its calls one after the other; None without calls."""
     if not calls:
         return None
-    found = [call.constants.priced(parts_of([call], chip)) for call in calls]
+    found = [call.constants.priced(parts_of([call], chip), derived=call.derived) for call in calls]
     if len(found) == 1:
         return found[0]
     return Priced(joined(*(p.parts for p in found)), found[0].interval, found[0].family)

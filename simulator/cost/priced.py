@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hwmodels.chip import ChipSpec
 from simulator.cost.price import Target
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constants_file import StoredConstants, constants_for
-from simulator.kernels.fit import core_architecture
 from simulator.kernels.interval import UNCALIBRATED_WIDENING, Interval, interval_of
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
@@ -56,16 +56,24 @@ def kernel_of(demand: Demand, target: Target) -> FusedKernel:
     return target.kernels[demand.priced_as.kernel]
 
 
-def rule_of(kernel: FusedKernel, math: tuple[str, ...], chip: ChipSpec) -> FamilyRule | None:
-    """The first rule of a kernel that holds for its math classes and the chip's cores."""
+def rule_of(
+    kernel: FusedKernel, math: tuple[str, ...], chip: ChipSpec, decode: bool
+) -> FamilyRule | None:
+    """The first rule of a kernel that holds for its math classes, the chip's cores, the phase."""
     cores = core_architecture(chip)
-    return next((rule for rule in kernel.families if rule.fits(math, cores)), None)
+    return next((rule for rule in kernel.families if rule.fits(math, cores, decode)), None)
 
 
 def constants_of(demand: Demand, target: Target, math: tuple[str, ...] = ()) -> Borrowable | None:
     """Constants of the family that prices a kernel; None where no rule holds."""
-    rule = rule_of(kernel_of(demand, target), math, target.chip)
+    assert demand.priced_as is not None
+    rule = rule_of(kernel_of(demand, target), math, target.chip, demand.priced_as.decode)
     if rule is None:
         return None
-    find_family(rule.family)  # an unknown name is an error that lists the known
-    return Borrowable(rule.family, constants_for(rule.family, target.chip), rule.borrowed)
+    return borrowable(rule.family, target.chip, rule.borrowed)
+
+
+def borrowable(family: str, chip: ChipSpec, borrowed: bool = False) -> Borrowable:
+    """Constants of a family for a chip; an unknown name is an error that lists the known."""
+    find_family(family)
+    return Borrowable(family, constants_for(family, chip), borrowed)

@@ -1,128 +1,104 @@
 """Programs that price an engine's kernels with the forms and constants of the calibrated families.
 
-Each takes a kernel's demand and its machine; None says that no family covers the kernel there.
+Each takes a kernel's demand and its machine, and gives the calls of families that the kernel
+consists of; None says that no family covers the kernel there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import TypeVar
+
+import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
-from simulator.cost.collectives import (
-    all_reduce,
-    all_reduce_calls,
-    exchange,
-    gather_scatter,
-    gather_scatter_calls,
-)
-from simulator.cost.family_call import Columns, FamilyCall, priced_calls
+from simulator.cost.collectives import all_reduce, exchange, gather_scatter
+from simulator.cost.family_call import Columns, FamilyCall
 from simulator.cost.price import Target
-from simulator.cost.priced import Borrowable, Priced, constants_of
-from simulator.kernels.attention_calls import calls_of
-from simulator.kernels.attention_module import AttentionModule
-from simulator.kernels.constants_file import constants_for
+from simulator.cost.priced import Borrowable, borrowable, constants_of, kernel_of
+from simulator.kernels import sparse_core
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.elementwise import elementwise_parts
 from simulator.kernels.family import Family
 from simulator.kernels.gemm import GemmFamily
-from simulator.kernels.gemm_tiles import GemmKernel
-from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.moe_layer import MoeFamily
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
-from simulator.kernels.remembered import Remembered
-from simulator.lower.calls import AttentionCall, ExpertsCall, StreamsCall
-from simulator.lower.kernel import Demand
-from simulator.lower.kernel_section import AttentionDecisions
+from simulator.lower.kernel import Demand, Product
+from simulator.lower.kernel_section import CoreRule, FusedKernel
+from simulator.lower.sizes import Row, row
 
-_MODULES = Remembered()
-
-
-def attention(demand: Demand, target: Target) -> Priced | None:
-    """One kernel of an attention module, as the module's family has it.
-
-    Assumes: a chip without FP8 units keeps the attention's weights in BF16.
-    """
-    named, decisions = demand.priced_as, target.profile.attention
-    assert named is not None
-    assert decisions is not None
-    assert isinstance(named.call, AttentionCall)
-    stored = constants_for(decisions.family, target.chip)
-    call = chip_call(named.call, target.chip)
-    kernels = module_kernels(call, decisions, target.chip, stored.values)
-    return Borrowable(decisions.family, stored, False).priced(kernels[str(named.part)])
-
-
-def chip_call(call: AttentionCall, chip: ChipSpec) -> AttentionCall:
-    """The call with weights of a format that the chip multiplies."""
-    return replace(call, fp8=call.fp8 and chip.matrix_flops_per_s("fp8") is not None)
-
-
-def module_kernels(
-    call: AttentionCall,
-    decisions: AttentionDecisions,
-    chip: ChipSpec,
-    constants: Mapping[str, float],
-) -> Mapping[str, Parts]:
-    """All kernels of a module by part, worked out once for all of them."""
-
-    def work_out() -> Mapping[str, Parts]:
-        return modules_kernels([call], decisions, chip, constants)
-
-    found: Mapping[str, Parts] = _MODULES.get((call, decisions, constants), chip, work_out)
-    return found
-
-
-def modules_kernels(
-    calls: Sequence[AttentionCall],
-    decisions: AttentionDecisions,
-    chip: ChipSpec,
-    constants: Mapping[str, float],
-) -> Mapping[str, Parts]:
-    """All kernels of several modules by part, with one value a module."""
-    family = _family(decisions.family, AttentionModule)  # type: ignore[type-abstract]
-    return family.deciding(decisions).kernels(calls_of(*calls), chip, constants)
-
-
-@dataclass(frozen=True, slots=True)
-class _GemmForm:
-    """GEMMs of one kernel."""
-
-    kernel: GemmKernel
-
-    def __call__(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        return gemm_parts(
-            calls["rows"],
-            calls["columns"],
-            calls["depth"],
-            self.kernel.dtype,
-            chip,
-            constants,
-            quantise=self.kernel.quantises,
-            kernel=self.kernel,
-        )
+BF16_BYTES = 2
+_CORE_FORMS = {
+    "dealt": sparse_core.dealt,
+    "two_lists": sparse_core.two_lists,
+    "waves": sparse_core.waves,
+    "gathered": sparse_core.gathered,
+}
 
 
 def gemm(demand: Demand, target: Target) -> list[FamilyCall] | None:
     """Products of one kernel, one after the other, each with its quantise kernel.
 
+    Products of the same activations are one GEMM, their columns side by side; so are the groups of
+    one with a matrix a group.
+
     Assumes: weights are cold, as a layer's are in a model of many layers.
+    Assumes: a chip without units for the format of weights keeps them in BF16.
     """
-    found = []
-    for product in demand.products:
-        constants = constants_of(demand, target, (product.math,))
+    kernel, found = kernel_of(demand, target), []
+    for product in _joined(demand.products):
+        math = kernel.math_on.get(core_architecture(target.chip), product.math)
+        constants = constants_of(demand, target, (math,))
         if constants is None:
             return None
-        kernel = _family(constants.family, GemmFamily).kernel
-        if target.chip.matrix_flops_per_s(kernel.format.matrix_dtype) is None:
-            return None
-        sizes = ("rows", "columns", "depth")
-        row = tuple((name, float(getattr(product, name))) for name in sizes)
-        found.append(FamilyCall(_GemmForm(kernel), constants, row))
+        family = _family(constants.family, GemmFamily)
+        if target.chip.matrix_flops_per_s(family.kernel.format.matrix_dtype) is None:
+            math, constants = "bf16", constants_of(demand, target, ("bf16",))
+            if constants is None:
+                return None
+            family = _family(constants.family, GemmFamily)
+        found.append(FamilyCall(family.parts, constants, gemm_row(product, math, kernel)))
     return found
+
+
+def gemm_row(product: Product, math: str, kernel: FusedKernel) -> Row:
+    """Sizes of a GEMM in a math class, which may be another than its weights are stored for."""
+    columns = product.count * product.columns
+    nbytes = product.weight_bytes
+    if math != product.math:
+        nbytes = columns * product.depth * BF16_BYTES
+    return row(
+        rows=product.rows,
+        columns=columns,
+        depth=product.depth,
+        macs=product.macs,
+        weight_bytes=nbytes,
+        quantised=float(kernel.quantised),
+        warm=0.0,
+        replayed=0.0,
+    )
+
+
+def _joined(products: tuple[Product, ...]) -> list[Product]:
+    """Products of the same activations and format as one, in the order of the first."""
+    joined: dict[object, Product] = {}
+    for own in products:
+        key = (own.operand, own.math, own.rows, own.depth, own.count)
+        first = joined.get(key)
+        joined[key] = (
+            own
+            if first is None
+            else replace(
+                first,
+                columns=first.columns + own.columns,
+                macs=first.macs + own.macs,
+                weight_bytes=first.weight_bytes + own.weight_bytes,
+            )
+        )
+    return list(joined.values())
 
 
 def moe(demand: Demand, target: Target) -> list[FamilyCall] | None:
@@ -132,45 +108,69 @@ def moe(demand: Demand, target: Target) -> list[FamilyCall] | None:
         picks uniformly.
     Assumes: with expert groups a rank quantises its own tokens before they are sent.
     """
-    call = demand.priced_as.call if demand.priced_as else None
-    assert isinstance(call, ExpertsCall)
     constants = constants_of(demand, target, tuple(p.math for p in demand.products))
     if constants is None:
         return None
-    row: dict[str, float | str] = {
-        "num_tokens": call.tokens,
-        "rank_tokens": call.own_tokens if call.held < call.experts else call.tokens,
-        "hidden_size": call.hidden,
-        "inter_size": call.inner,
-        "topk": call.per_token,
-        "num_experts": call.experts,
-        "moe_tp_size": 1,
-        "moe_ep_size": call.experts // call.held,
-        "distribution": "uniform",
-    }
     family = _family(constants.family, MoeFamily)  # type: ignore[type-abstract]
     if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
         return None
-    return [FamilyCall(family.parts, constants, tuple(row.items()))]
+    return [
+        FamilyCall(family.parts, constants, (*sizes, ("distribution", "uniform")))
+        for sizes in _rows(demand)
+    ]
 
 
-def hyper_connection(demand: Demand, target: Target) -> list[FamilyCall] | None:
-    """One site of a hyper-connection, before or after its block.
+def by_family(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """A kernel whose family reads the sizes of its node as they are."""
+    found = []
+    for sizes in _rows(demand):
+        math = dict(sizes).get("math")
+        constants = constants_of(demand, target, (math,) if math else ())
+        if constants is None:
+            return None
+        found.append(FamilyCall(find_family(constants.family).parts, constants, sizes))
+    return found
 
-    Assumes: the collapse before the output head takes as long as one before a block.
-    """
-    call = demand.priced_as.call if demand.priced_as else None
-    assert isinstance(call, StreamsCall)
-    constants = constants_of(demand, target)
+
+@dataclass(frozen=True, slots=True)
+class CoreForm:
+    """Attention itself in the form of an engine's rule."""
+
+    form: str
+    rule: CoreRule
+    math: str
+
+    def __call__(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+        """Seconds by cause of calls in columns."""
+        return _CORE_FORMS[self.form](calls, chip, constants, self.rule, self.math)
+
+    def __hash__(self) -> int:
+        return hash((self.form, self.math, id(self.rule)))
+
+
+def core(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """Sparse attention; more tokens than an engine's limit attend over keys gathered before."""
+    rule = kernel_of(demand, target).core
+    assert rule is not None
+    (math,) = {product.math for product in demand.products}
+    (sizes,) = _rows(demand)
+    constants = constants_of(demand, target, (dict(sizes)["stored"],))
     if constants is None:
         return None
-    row = {
-        "num_tokens": float(call.tokens),
-        "hidden_size": float(call.hidden),
-        "hc_mult": float(call.streams),
-        "num_sites": 1.0,
-    }
-    return [FamilyCall(find_family(constants.family).parts, constants, tuple(row.items()))]
+    most = rule.gather_above_tokens.get(core_architecture(target.chip))
+    named = dict(sizes)
+    if most is None or named["requests"] * named["new"] <= most:
+        return [FamilyCall(CoreForm(rule.form, rule, math), constants, sizes)]
+    return [
+        FamilyCall(sparse_core.gathering, _of_module(target), sizes),
+        FamilyCall(CoreForm("gathered", rule, math), constants, sizes),
+    ]
+
+
+def _of_module(target: Target) -> Borrowable:
+    """Constants of the engine's elementwise kernels."""
+    assert target.profile.module is not None
+    return borrowable(target.profile.module, target.chip)
 
 
 def elementwise(demand: Demand, target: Target) -> list[FamilyCall] | None:
@@ -178,11 +178,48 @@ def elementwise(demand: Demand, target: Target) -> list[FamilyCall] | None:
     constants = constants_of(demand, target)
     if constants is None:
         return None
-    return [FamilyCall(_moved, constants, (("moved_bytes", float(demand.moved_bytes)),))]
+    sizes = row(moved_bytes=demand.moved_bytes, operations=demand.vector_ops + demand.special_ops)
+    return [FamilyCall(_moved, constants, sizes)]
+
+
+def pad(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """A copy of the queries into more heads."""
+    constants = constants_of(demand, target)
+    if constants is None:
+        return None
+    return [FamilyCall(_moved, constants, sizes) for sizes in _rows(demand)]
 
 
 def _moved(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-    return elementwise_parts(calls["moved_bytes"], chip, constants["move"])
+    moved, operations = (
+        np.asarray(calls[name], dtype=np.float64) for name in ("moved_bytes", "operations")
+    )
+    return elementwise_parts(moved, operations, chip, constants["move"])
+
+
+def launch(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """Plain launches, and the fixed part of the module where its family is named.
+
+    Assumes: what launches around permutes move stays in cache and costs little beside them.
+    """
+    found = constants_of(demand, target)
+    form = _plain_launches if found is None else _fixed_launches
+    constants = found or _of_module(target)
+    return [FamilyCall(form, constants, sizes) for sizes in _rows(demand)]
+
+
+def _plain_launches(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+    return Parts({"launch": np.asarray(calls["launches"], dtype=np.float64) * chip.launch_gap_s})
+
+
+def _fixed_launches(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
+    more = np.asarray(calls["launches"], dtype=np.float64) * chip.launch_gap_s
+    return Parts({"launch": constants["fixed"] + more})
+
+
+def _rows(demand: Demand) -> tuple[Row, ...]:
+    assert demand.priced_as is not None
+    return demand.priced_as.rows
 
 
 F = TypeVar("F", bound=Family)
@@ -196,33 +233,27 @@ def _family(name: str, kind: type[F]) -> F:
     return family
 
 
-Program = Callable[[Demand, Target], Priced | None]
+# Calls of families that a kernel consists of; None where no family covers it.
 CallRule = Callable[[Demand, Target], list[FamilyCall] | None]
-# Calls of families that some programs consist of; None where a program does otherwise.
-CALLS: dict[str, CallRule] = {
+PROGRAMS: dict[str, CallRule] = {
     "gemm": gemm,
     "moe": moe,
-    "mhc_pre": hyper_connection,
-    "mhc_post": hyper_connection,
+    "mhc_pre": by_family,
+    "mhc_post": by_family,
+    "index_logits": by_family,
+    "top_k": by_family,
+    "core": core,
     "elementwise": elementwise,
-    "all_reduce": all_reduce_calls,
-    "gather_scatter": gather_scatter_calls,
-}
-
-
-def _by_calls(rule: CallRule) -> Program:
-    @wraps(rule)
-    def program(demand: Demand, target: Target) -> Priced | None:
-        return priced_calls(rule(demand, target), target.chip)
-
-    return program
-
-
-PROGRAMS: dict[str, Program] = {
-    "attention": attention,
-    **{name: _by_calls(rule) for name, rule in CALLS.items()},
-    # Between nodes they are more than calls of a family.
+    "pad": pad,
+    "launch": launch,
     "all_reduce": all_reduce,
     "gather_scatter": gather_scatter,
     "exchange": exchange,
 }
+
+
+def program_calls(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """Calls of an engine's kernel; None where the tile model prices it."""
+    if demand.priced_as is None:
+        return None
+    return PROGRAMS[demand.priced_as.program](demand, target)

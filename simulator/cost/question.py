@@ -9,6 +9,7 @@ from hwmodels.node import NodeSpec, find_node
 from simulator.basis.errors import InputError, unknown_name
 from simulator.cost.result import StepQuestion
 from simulator.lower.default_engine import default_engine
+from simulator.lower.profile import EngineProfile, find_profile
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.precision import Precision
 from workloads.parallel import ParallelLayout
@@ -47,6 +48,7 @@ def ask(
     index_dtype: str = "fp8",
     expert_dtype: str | None = None,
     kv_dtype: str = "fp8",
+    page_tokens: int | None = None,
 ) -> AskedStep:
     """Check and complete a question; every fault is one `InputError` sentence.
 
@@ -76,8 +78,14 @@ def ask(
         index_dtype=index_dtype,
         expert_dtype=expert,
         kv_dtype=kv_dtype,
+        page_tokens=page_tokens,
     )
     return AskedStep(question=question, config=config, chip=spec, node=node)
+
+
+def profile_of(question: StepQuestion) -> EngineProfile:
+    """The engine's profile, with the pages that were asked for."""
+    return find_profile(question.engine, question.page_tokens)
 
 
 def default_expert_dtype(config: ModelConfig, chip: ChipSpec) -> str:

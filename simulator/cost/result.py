@@ -78,7 +78,10 @@ class KernelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuestion:
-    """What was asked: everything that decides the result, by name."""
+    """What was asked: everything that decides the result, by name.
+
+    `page_tokens`: tokens of a logical page of the cache, None for the engine's own.
+    """
 
     model: str
     chip: str
@@ -93,6 +96,7 @@ class StepQuestion:
     index_dtype: str
     expert_dtype: str
     kv_dtype: str
+    page_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from simulator.cost.memory_mix import memory_mix
 from simulator.cost.memory_rate import table_rate
 from simulator.cost.memory_use import memory_use, workspace_bytes
 from simulator.cost.price import Price, PriceRule, Target
+from simulator.cost.question import profile_of
 from simulator.cost.records import records_of, step_interval
 from simulator.cost.result import ChipPeaks, StepQuestion, StepResult
 from simulator.cost.roofline import roofline_price
@@ -43,7 +44,7 @@ from simulator.lower.cache_runs import append_runs, read_runs
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
-from simulator.lower.profile import EngineProfile, find_profile
+from simulator.lower.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -96,7 +97,7 @@ def cost_step(
     check_layout(config, precision, question.layout)
     graph = rank_graph(question, config, precision)
     memory = check_memory(graph, question, config, precision, chip)
-    target = Target(chip, node, find_profile(question.engine))
+    target = Target(chip, node, profile_of(question))
     kernels = lower(graph, target.profile, stats or RunStats())
     if question.fidelity == "cycle":
         prices = cycle_prices(kernels, target, graph, stats or RunStats())

@@ -16,6 +16,7 @@ from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
 from simulator.cost.memory_advice import step_of
 from simulator.cost.price import Price, Target
+from simulator.cost.question import profile_of
 from simulator.cost.recorded_shape import Shapes
 from simulator.cost.recorded_step import Deployment
 from simulator.cost.result import StepQuestion
@@ -23,7 +24,6 @@ from simulator.cost.step import FIDELITIES
 from simulator.cost.timeline import layer_durations
 from simulator.lower.kernel import Demand
 from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -55,7 +55,7 @@ class StepTimer:
         drafting: bool = False,
     ) -> None:
         self.question = question
-        self.target = Target(chip, node, find_profile(question.engine))
+        self.target = Target(chip, node, profile_of(question))
         self.rule = FIDELITIES[question.fidelity]
         self.stats = stats or RunStats()
         self.precision = Precision(

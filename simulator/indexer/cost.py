@@ -16,7 +16,7 @@ from simulator.cost.engine_price import engine_price
 from simulator.cost.memory import check_memory
 from simulator.cost.memory_use import memory_use
 from simulator.cost.price import Price, Target
-from simulator.cost.question import AskedStep, ask
+from simulator.cost.question import AskedStep, ask, profile_of
 from simulator.cost.records import records_of
 from simulator.cost.result import MemoryUse, StepQuestion
 from simulator.cost.step import rank_graph
@@ -25,7 +25,6 @@ from simulator.indexer.index_kernel import index_math, is_scan, scans
 from simulator.lower.default_engine import IDEAL
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import model_state
@@ -191,7 +190,7 @@ class _Lowered:
             precision = _precision(step)
             check_layout(step.config, precision, step.question.layout)
             graph = rank_graph(step.question, step.config, precision)
-            kernels = lower(graph, find_profile(step.question.engine), RunStats())
+            kernels = lower(graph, profile_of(step.question), RunStats())
             self._known[key] = (graph, kernels)
         return self._known[key]
 
@@ -199,7 +198,7 @@ class _Lowered:
 def _run(step: AskedStep, known: _Lowered) -> _Run:
     """The step's kernels; every distinct demand priced once."""
     graph, kernels = known.of(step)
-    target = Target(step.chip, step.node, find_profile(step.question.engine))
+    target = Target(step.chip, step.node, profile_of(step.question))
     paths = scans(graph)
     priced: dict[Demand, Price] = {}
     for kernel in kernels:

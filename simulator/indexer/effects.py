@@ -11,13 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from hwmodels.chip import find_chip
+from simulator.calibration.measured_rows import measured_calls
 from simulator.indexer.accuracy import AccuracyPoint
 from simulator.indexer.cost import asked, scan_price
-from simulator.kernels.constants_file import constants_for
-from simulator.kernels.registry import find_family
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -28,7 +25,6 @@ from workloads.step_shape import StepShape
 _K = 2**10
 # Pools of compressor states: read and written in place, whatever the context.
 STATES = ("state", "index_state")
-_FAMILY = "index_logits_sglang"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +91,16 @@ def tile_scan_us(chip: str, context: int) -> float:
 
 def calibrated_scan_us(chip: str, context: int) -> float:
     """The same by the family that is calibrated on SGLang's kernel, the constants of such cores."""
-    family, spec = find_family(_FAMILY), find_chip(chip)
-    call = {"batch": 1.0, "new_tokens": 1.0, "past_tokens": context - 1.0}
-    columns = {name: np.array([value]) for name, value in call.items()}
-    parts = family.parts(columns, spec, constants_for(_FAMILY, spec).values)
-    return 1e6 * float(sum(value[0] for value in parts.seconds.values()))
+    row: dict[str, str | float] = {
+        "op": "indexer_logits",
+        "engine": "sglang-0.5.14",
+        "model": "v4-flash",
+        "local_heads": 64,
+        "batch": 1,
+        "new_tokens": 1,
+        "past_tokens": context - 1,
+    }
+    return 1e6 * float(measured_calls([row], [find_chip(chip)]).parts().total[0])
 
 
 def published_effects(points: Sequence[AccuracyPoint] = ()) -> list[Effect]:

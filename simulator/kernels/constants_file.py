@@ -17,8 +17,8 @@ from hwmodels.chip import ChipSpec
 from simulator.basis.atomic import write_text
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.basis.yaml_loader import StrictModel, load_yaml
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
-from simulator.kernels.fit import core_architecture
 
 FOLDER = Path(__file__).parent / "constants"
 DIGITS = 6

@@ -10,6 +10,7 @@ import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.kernels.constant import Constant
+from simulator.kernels.core_rates import vector_ops_per_clock
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import exposed
 from simulator.kernels.warmth import warm_share
@@ -24,12 +25,17 @@ MOVE = Constant(
 )
 
 
-def elementwise_parts(moved: Floats, chip: ChipSpec, bytes_per_cycle: float) -> Parts:
+def elementwise_parts(
+    moved: Floats, operations: Floats, chip: ChipSpec, bytes_per_cycle: float
+) -> Parts:
     """Seconds of one kernel that reads and writes `moved` bytes: launch + bytes over the cores.
 
     Assumes: what fits the last-level cache is there, written by the kernel before.
+    Assumes: operations overlap with the bytes only partly: the root of the sum of the squares.
     """
-    vector = moved / (bytes_per_cycle * chip.core_count * chip.clock_hz)
+    rate = chip.core_count * chip.clock_hz
+    passed = moved / (bytes_per_cycle * rate)
+    vector = np.hypot(passed, operations / (vector_ops_per_clock(chip) * rate))
     cold = moved * (1.0 - warm_share(moved, chip)) / chip.hbm_bandwidth_bytes_per_s
     return Parts(
         {

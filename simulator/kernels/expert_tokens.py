@@ -127,14 +127,16 @@ class ExpertTiles:
 
 
 def expert_tiles(calls: Columns, tile_tokens: Floats) -> ExpertTiles:
-    """Tiles of the experts on one GPU, the one with most tokens of `moe_ep_size` GPUs.
+    """Tiles of the experts on one GPU, the one with most tokens of those that share the experts.
 
     Assumes: expert parallelism gives each GPU a run of experts, and the fullest is waited for.
     """
-    numbers = [
-        np.asarray(calls[name], dtype=np.int64)
-        for name in ("num_tokens", "num_experts", "topk", "moe_ep_size")
-    ]
+    sizes = {
+        name: np.asarray(calls[name], dtype=np.int64)
+        for name in ("tokens", "experts", "per_token", "held")
+    }
+    ranks = sizes["experts"] // sizes["held"]
+    numbers = [sizes["tokens"], sizes["experts"], sizes["per_token"], ranks]
     tiles = np.broadcast_to(np.asarray(tile_tokens, dtype=np.int64), numbers[0].shape)
     keys = list(zip(*(n.tolist() for n in (*numbers, tiles)), calls["distribution"], strict=True))
     place = {key: i for i, key in enumerate(dict.fromkeys(keys))}

@@ -1,7 +1,8 @@
-"""A kernel family: which calls it covers, its constants, and its program.
+"""A kernel family: its constants, and its program.
 
-A program sees calls as columns (one array a column, one value a call, all of one chip) and the
-chip's facts; it knows nothing of measured times. At most five constants a family and architecture.
+A program sees calls as columns of named sizes (one array a size, one value a call, all of one chip)
+and the chip's facts; it knows nothing of measured times. At most five constants a family and
+architecture.
 """
 
 from __future__ import annotations
@@ -27,12 +28,6 @@ class Family(ABC):
 
     name: ClassVar[str]
     constants: ClassVar[tuple[Constant, ...]]
-    # Columns that the program reads, under the names of the measured tables.
-    needs: ClassVar[tuple[str, ...]]
-
-    @abstractmethod
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Whether a row of a measured table (its text columns) is a call of this family."""
 
     @abstractmethod
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:

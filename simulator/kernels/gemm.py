@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
-
 from hwmodels.chip import ChipSpec
 from simulator.kernels.constant import Constant
 from simulator.kernels.family import Columns, Family
@@ -17,9 +15,8 @@ from simulator.kernels.gemm_tiles import (
     NVFP4_LATENCY_GEMM,
     GemmKernel,
 )
-from simulator.kernels.gemm_time import gemm_parts
-from simulator.kernels.parts import Floats, Parts
-from simulator.kernels.warmth import rotated_warm_share
+from simulator.kernels.gemm_time import gemm_family_parts
+from simulator.kernels.parts import Parts
 
 FLOOR = Constant(
     name="floor",
@@ -76,28 +73,6 @@ MOVE = Constant(
     high=128.0,
 )
 
-# Copies of the weights that an engine's benchmark rotates, to find them cold at every replay.
-WEIGHT_COPIES = {"trtllm": 5.0, "sglang": 6.0, "vllm": 6.0}
-MOST_COPIES = 6.0
-
-
-def engine_family(engine: str) -> str:
-    """Engine without its version: the name before the first dash."""
-    return engine.split("-")[0]
-
-
-def weights_warm(calls: Columns, weight_bytes: float, chip: ChipSpec) -> Floats:
-    """Share of the weights that a benchmark's rotation finds in the last-level cache.
-
-    Assumes: all copies are rotated even where the benchmark stops at the size of the cache,
-    which is cold just as well.
-    """
-    columns, depth = (np.asarray(calls[name], dtype=np.float64) for name in ("n", "k"))
-    copies = np.array(
-        [WEIGHT_COPIES.get(engine_family(str(e)), MOST_COPIES) for e in calls["engine"]]
-    )
-    return rotated_warm_share(columns * depth * weight_bytes, copies, chip)
-
 
 class GemmFamily(Family):
     """Tiles in waves, each a K loop; cold weights from memory beside; a power limit over all.
@@ -105,31 +80,17 @@ class GemmFamily(Family):
     `simulator.kernels.gemm_time` has the program, `simulator.kernels.gemm_tiles` the kernels.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("engine", "m", "n", "k")
     kernel: ClassVar[GemmKernel]
-    engines: ClassVar[tuple[str, ...]]
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """GEMM rows of the kernel's type and engines."""
-        return (
-            row.get("op") == "gemm"
-            and row.get("gemm_dtype") == self.kernel.dtype
-            and engine_family(row.get("engine", "")) in self.engines
-        )
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        """Seconds by cause, the activation-quantise kernel included where operands need it."""
-        return gemm_parts(
-            calls["m"],
-            calls["n"],
-            calls["k"],
-            self.kernel.dtype,
-            chip,
-            constants,
-            weights_warm=weights_warm(calls, self.kernel.format.weight_bytes, chip),
-            quantise=self.kernel.quantises,
-            kernel=self.kernel,
-        )
+        """Seconds by cause, the activation-quantise kernel included where operands need it.
+
+        Sizes: `rows` of activations by `columns` x `depth` weights of `weight_bytes`, `macs`
+        multiply-adds; `warm`: share of the weights that is in the last-level cache since copies
+        of them are rotated, `replayed`: since their module was run before; `quantised`:
+        activations arrive in the format.
+        """
+        return gemm_family_parts(self.kernel, calls, chip, constants)
 
 
 class Bf16Gemm(GemmFamily):
@@ -138,7 +99,6 @@ class Bf16Gemm(GemmFamily):
     name = "gemm_bf16"
     constants = (FLOOR, STREAM, flop_energy(0.9), BLOCK_WAIT, JOIN)
     kernel = BF16_GEMM
-    engines = ("sglang", "trtllm", "vllm")
 
 
 class Fp8DeepGemm(GemmFamily):
@@ -147,7 +107,6 @@ class Fp8DeepGemm(GemmFamily):
     name = "gemm_fp8_deepgemm"
     constants = (FLOOR, STREAM, flop_energy(0.5), BLOCK_WAIT, MOVE)
     kernel = FP8_GEMM
-    engines = ("sglang",)
 
 
 class Fp8TensorRt(GemmFamily):
@@ -156,7 +115,6 @@ class Fp8TensorRt(GemmFamily):
     name = "gemm_fp8_trtllm"
     constants = (FLOOR, STREAM, flop_energy(0.5), BLOCK_WAIT, MOVE)
     kernel = FP8_GEMM
-    engines = ("trtllm",)
 
 
 class Nvfp4Sglang(GemmFamily):
@@ -165,7 +123,6 @@ class Nvfp4Sglang(GemmFamily):
     name = "gemm_nvfp4_sglang"
     constants = (FLOOR, STREAM, flop_energy(0.25), BLOCK_WAIT, MOVE)
     kernel = NVFP4_GEMM
-    engines = ("sglang",)
 
 
 class Nvfp4TensorRt(GemmFamily):
@@ -174,7 +131,6 @@ class Nvfp4TensorRt(GemmFamily):
     name = "gemm_nvfp4_trtllm"
     constants = (FLOOR, STREAM, flop_energy(0.25), BLOCK_WAIT, MOVE)
     kernel = NVFP4_LATENCY_GEMM
-    engines = ("trtllm",)
 
 
 FAMILIES: dict[str, Family] = {

@@ -17,7 +17,7 @@ Assumes: operands of a GEMM reach the cores in time; activations and output stay
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,11 +83,14 @@ class _Gemm:
     kernel: GemmKernel
     chip: ChipSpec
     constants: Mapping[str, float]
+    weight_bytes: Floats
+    # Multiply-adds of an output and depth: 1 unless an operation has more.
+    work: Floats
 
     @property
     def operations(self) -> Floats:
         """FLOPs without padding; a multiply-add is two."""
-        return 2.0 * self.m * self.n * self.k
+        return 2.0 * self.m * self.n * self.k * self.work
 
     def core_rate(self) -> float:
         """FLOP/s of one core, at the clock of the published peak."""
@@ -113,7 +116,7 @@ class _Gemm:
             tiles_of(self.m, tokens) * tiles_of(self.n, columns) * splits, chip.core_count
         )
         blocks = tiles_of(self.k / splits, form.k_block)
-        matrix = 2.0 * tokens * columns * form.k_block / self.core_rate()
+        matrix = 2.0 * tokens * columns * form.k_block * self.work / self.core_rate()
         wait = np.full_like(matrix, self.constants["block_wait"] / chip.clock_hz)
         if self.kernel.waits == "latency":
             wait = np.maximum(wait - matrix, 0.0)
@@ -137,7 +140,7 @@ class _Gemm:
         Assumes: activations and output stay in cache between kernels as far as they fit.
         """
         form = self.kernel.format
-        weights = self.n * self.k * form.weight_bytes
+        weights = self.weight_bytes
         around = self.m * self.k * form.activation_bytes + self.m * self.n * OUTPUT_BYTES
         cold = weights * (1.0 - weights_warm)
         cold = cold + around * (1.0 - warm_share(around, self.chip, ROTATION_FADE))
@@ -205,7 +208,7 @@ def gemm_parts(
     quantise: bool = False,
     kernel: GemmKernel | None = None,
 ) -> Parts:
-    """Seconds of C[m, n] = A[m, k] B[k, n] by cause, for other programs as for the families here.
+    """Seconds of C[m, n] = A[m, k] B[k, n] by cause.
 
     `dtype` is bfloat16, fp8_block or nvfp4; `weights_warm` the share of B already in the
     last-level cache; `quantise` adds the kernel that makes A from BF16 activations. `kernel`
@@ -213,11 +216,49 @@ def gemm_parts(
     """
     kernel = kernel or KERNELS[dtype]
     rows, columns, depth, warm = _broadcast(m, n, k, weights_warm)
-    gemm = _Gemm(rows, columns, depth, kernel, chip, constants)
-    seconds = gemm.seconds(warm)
-    if quantise:
-        for cause, value in quantise_seconds(rows, depth, kernel.format, chip, constants).items():
-            seconds[cause] = seconds.get(cause, 0.0) + value
+    stored = columns * depth * kernel.format.weight_bytes
+    one = np.ones_like(rows)
+    gemm = _Gemm(rows, columns, depth, kernel, chip, constants, stored, one)
+    return _parts(gemm, warm, one * quantise)
+
+
+def gemm_family_parts(
+    kernel: GemmKernel,
+    calls: Mapping[str, NDArray[np.generic]],
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> Parts:
+    """Seconds of calls with named sizes (see `GemmFamily.parts`); some weights may be in cache.
+
+    Assumes: where a module is replayed, the wait of a K block is a wait for its weights, shorter
+        from the cache in the ratio of the latencies; where copies of one GEMM's weights are
+        rotated, cached ones only take no memory traffic (no gain in the wait is seen there).
+    """
+    c = {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
+    rows, columns, depth, warm = c["rows"], c["columns"], c["depth"], c["warm"]
+    work = c["macs"] / np.maximum(rows * columns * depth, 1.0)
+    quantise = (1.0 - c["quantised"]) * kernel.quantises
+    gemm = _Gemm(rows, columns, depth, kernel, chip, constants, c["weight_bytes"], work)
+    far = _parts(gemm, warm, quantise)
+    replayed = c["replayed"]
+    if not replayed.any():
+        return far
+    nearer = chip.llc_latency_s / chip.dram_latency_s
+    cached = {**constants, "block_wait": constants["block_wait"] * nearer}
+    near = _parts(replace(gemm, constants=cached), np.ones_like(rows), quantise)
+    return Parts(
+        {k: far.seconds[k] * (1.0 - replayed) + near.seconds[k] * replayed for k in far.seconds}
+    )
+
+
+def _parts(gemm: _Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
+    """Seconds with a share of the weights in cache, quantise kernels, and the power limit."""
+    seconds = gemm.seconds(weights_warm)
+    if quantise.any():
+        form = gemm.kernel.format
+        before = quantise_seconds(gemm.m, gemm.k, form, gemm.chip, gemm.constants)
+        for cause, value in before.items():
+            seconds[cause] = seconds.get(cause, 0.0) + value * quantise
     busy = Parts(seconds).total
-    limit = power_seconds(gemm.operations, constants["flop_energy"], chip)
+    limit = power_seconds(gemm.operations, gemm.constants["flop_energy"], gemm.chip)
     return Parts(with_power_limit(seconds, limit, busy))

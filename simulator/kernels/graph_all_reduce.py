@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from hwmodels.chip import ChipSpec
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.family import Columns, Family
-from simulator.kernels.fit import core_architecture
 from simulator.kernels.link_traffic import LinkTraffic, one_shot, switch_reduced, two_shot
 from simulator.kernels.nccl import (
     COPY_RATE,
@@ -28,10 +28,10 @@ from simulator.kernels.nccl import (
     SWITCH_SHARE,
     TERA,
     NcclRing,
-    message_bytes,
     node_of,
     rank_bytes_per_s,
     ring_parts,
+    sizes_of,
 )
 from simulator.kernels.parts import Floats, Parts
 
@@ -45,8 +45,6 @@ LARGEST_PEER = 8 * MIB
 SWITCH_MORE_THAN, LARGEST_SWITCH = 4, 64 * MIB
 # Older TensorRT-LLM (and SGLang before 0.6, which calls it) uses two-shot from this size on Hopper.
 TENSORRT_WITHOUT_TWO_SHOT, TENSORRT_TWO_SHOT = (1, 3), 128 * KIB
-# First SGLang version with its own one-kernel all-reduce, no copy to a registered buffer before.
-SGLANG_OWN_KERNEL = (0, 5, 11)
 
 
 class GraphAllReduce(Family):
@@ -55,7 +53,6 @@ class GraphAllReduce(Family):
     """
 
     constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE)
-    needs: ClassVar[tuple[str, ...]] = ("engine", "num_gpus", "message_size", "allreduce_dtype")
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """The engine's kernel or NCCL's, as the engine chooses for each call."""
@@ -82,13 +79,6 @@ class PeerAllReduce(GraphAllReduce):
 
     name: ClassVar[str] = "graph_all_reduce_peer"
 
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Graph rows of vLLM and of SGLang before its own kernel."""
-        source = row.get("kernel_source", "")
-        return source == "vLLM_custom_graph" or (
-            source == "SGLang_CustomAllReduce_graph" and _version(row) < SGLANG_OWN_KERNEL
-        )
-
     def own(self, group: _Group, calls: Columns) -> tuple[Parts, np.ndarray]:
         """One-shot while small, then two-shot, or the switch where the engine uses it."""
         size, ranks = group.size, group.ranks
@@ -110,13 +100,6 @@ class SglangAllReduce(GraphAllReduce):
     """Newer SGLang: one kernel that takes the faster of one- and two-shot."""
 
     name: ClassVar[str] = "graph_all_reduce_sglang"
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Graph rows of SGLang's own kernel."""
-        return (
-            row.get("kernel_source") == "SGLang_CustomAllReduce_graph"
-            and _version(row) >= SGLANG_OWN_KERNEL
-        )
 
     def own(self, group: _Group, calls: Columns) -> tuple[Parts, np.ndarray]:
         """The faster of one-shot, two-shot and NCCL.
@@ -143,7 +126,7 @@ class TensorRtAllReduce(GraphAllReduce):
         Assumes: the engine's tuning takes the faster of its kernel and NCCL.
         """
         older = {
-            str(engine): _version({"engine": str(engine)}) < TENSORRT_WITHOUT_TWO_SHOT
+            str(engine): _version(str(engine)) < TENSORRT_WITHOUT_TWO_SHOT
             for engine in np.unique(calls["engine"])
         }
         own = group.direct(one_shot)
@@ -153,18 +136,13 @@ class TensorRtAllReduce(GraphAllReduce):
             own = _chosen(two, group.direct(two_shot, hop_us=group.nccl_hop_us / 2), own)
         return own, own.total <= group.nccl().total
 
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Rows of TensorRT-LLM's kernel, whichever engine calls it."""
-        return row["op"] == "custom_allreduce" and row.get("kernel_source") == "TRTLLM"
-
 
 class _Group:
     """Calls with their sizes, links and fallback."""
 
     def __init__(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> None:
         self.chip, self.constants = chip, constants
-        self.ranks: Floats = np.asarray(calls["num_gpus"], dtype=np.float64)
-        self.size = message_bytes(calls, "allreduce_dtype")
+        self.size, self.ranks = sizes_of(calls)
 
     @property
     def nccl_hop_us(self) -> float:
@@ -200,9 +178,9 @@ def _chosen(first: np.ndarray, one: Parts, other: Parts) -> Parts:
     )
 
 
-def _version(row: Mapping[str, str]) -> tuple[int, ...]:
+def _version(engine: str) -> tuple[int, ...]:
     """Version numbers of an engine name, `sglang-0.5.10` -> (0, 5, 10)."""
-    return tuple(int(digits) for digits in re.findall(r"\d+", row["engine"].partition("-")[2]))
+    return tuple(int(digits) for digits in re.findall(r"\d+", engine.partition("-")[2]))
 
 
 FAMILIES: dict[str, Family] = {

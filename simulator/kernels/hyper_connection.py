@@ -20,7 +20,9 @@ from simulator.kernels.warmth import warm_share
 from simulator.kernels.waves import tiles_of, waves_of
 
 STREAM_BYTES = 2
-WEIGHT_BYTES = 4
+# Cycles of one operation of a token's gates and Sinkhorn steps, which follow one another in one
+# thread: an instruction a cycle at best (guessed: nothing measured varies them).
+GATE_CYCLES = 1.0
 MICRO = 1e-6
 # Values that one thread block loads at a time along a token's hidden dimension.
 CHUNK = 1024
@@ -82,10 +84,6 @@ WEIGHT_SHARE = Constant(
 )
 
 
-def _engine(row: Mapping[str, str]) -> str:
-    return row["engine"].partition("-")[0]
-
-
 def warm_streams(footprint: Floats, chip: ChipSpec) -> Floats:
     """Share of a replayed footprint still cached.
 
@@ -103,19 +101,14 @@ class HyperConnectionPost(Family):
     """
 
     constants: ClassVar[tuple[Constant, ...]] = (START, CHUNK_TIME, DRAM_SHARE)
-    needs: ClassVar[tuple[str, ...]] = ("num_tokens", "hidden_size", "hc_mult", "num_sites")
 
-    def __init__(self, name: str, engines: tuple[str, ...]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name  # type: ignore[misc]
-        self.engines = engines
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Rows of op `mhc_post` of the family's engines."""
-        return row["op"] == "mhc_post" and _engine(row) in self.engines
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Start + chain of chunks + the slower of DRAM and cache, times the sites."""
-        tokens, hidden, streams, sites = _numbers(calls)
+        c = _numbers(calls)
+        tokens, hidden, streams, sites = c["tokens"], c["hidden"], c["streams"], c["sites"]
         traffic = (2 * streams + 1) * tokens * hidden * STREAM_BYTES
         cold = traffic * (1 - warm_streams(sites * traffic, chip))
         memory = chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]
@@ -123,7 +116,7 @@ class HyperConnectionPost(Family):
             "dram_bandwidth": cold / memory,
             "llc": traffic / chip.llc_bandwidth_bytes_per_s,
         }
-        return _sites(sites, constants, hidden, overlapped(pipes))
+        return _sites(c, constants, chip, overlapped(pipes))
 
 
 class HyperConnectionPre(Family):
@@ -135,28 +128,23 @@ class HyperConnectionPre(Family):
     """
 
     constants: ClassVar[tuple[Constant, ...]] = (START, CHUNK_TIME, CORE_RATE, DRAM_SHARE)
-    needs: ClassVar[tuple[str, ...]] = ("num_tokens", "hidden_size", "hc_mult", "num_sites")
-    engines: ClassVar[tuple[str, ...]] = ("sglang", "vllm")
     name: ClassVar[str] = "mhc_pre_tilelang"
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Rows of op `mhc_pre` of the family's engines."""
-        return row["op"] == "mhc_pre" and _engine(row) in self.engines
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Start + chain of chunks + product + collapse, times the sites."""
-        tokens, hidden, streams, sites = _numbers(calls)
+        c = _numbers(calls)
+        tokens, hidden, streams = c["tokens"], c["hidden"], c["streams"]
         read = streams * tokens * hidden * STREAM_BYTES
         collapse = {
             "dram_bandwidth": (read * (1 - warm_streams(read, chip)) + read / streams)
             / (chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]),
             "llc": (read + read / streams) / chip.llc_bandwidth_bytes_per_s,
         }
-        product = self.product(_Mixing(tokens, hidden, streams, sites), chip, constants)
+        product = self.product(_Mixing(c), chip, constants)
         moved = overlapped(collapse)
         for cause, seconds in product.items():
             moved[cause] = moved[cause] + seconds if cause in moved else seconds
-        return _sites(sites, constants, hidden, moved)
+        return _sites(c, constants, chip, moved)
 
     def product(
         self, mixing: _Mixing, chip: ChipSpec, constants: Mapping[str, float]
@@ -182,7 +170,6 @@ class TensorRtHyperConnectionPre(HyperConnectionPre):
         SPLIT_TIME,
         WEIGHT_SHARE,
     )
-    engines: ClassVar[tuple[str, ...]] = ("trtllm",)
     name: ClassVar[str] = "mhc_pre_trtllm"
 
     def product(
@@ -198,14 +185,17 @@ class TensorRtHyperConnectionPre(HyperConnectionPre):
 
 
 class _Mixing:
-    """The product of one site: streams [tokens, n d] with weights [n (n + 2), n d]."""
+    """The product of one site: streams [tokens, n d] with weights [columns, n d]."""
 
-    def __init__(self, tokens: Floats, hidden: Floats, streams: Floats, sites: Floats) -> None:
-        self.tokens = tokens
-        self.token_bytes = streams * hidden * STREAM_BYTES
-        self.read = tokens * self.token_bytes
-        self.weights = streams * (streams + 2) * streams * hidden * WEIGHT_BYTES
-        self.replayed = sites * self.read
+    def __init__(self, c: Mapping[str, Floats]) -> None:
+        self.tokens = c["tokens"]
+        self.token_bytes = c["streams"] * c["hidden"] * STREAM_BYTES
+        self.read = self.tokens * self.token_bytes
+        self.weights = c["weight_bytes"]
+        self.replayed = c["sites"] * self.read
+        values = c["streams"] * c["hidden"] * np.maximum(c["gates"], 1.0)
+        # Multiply-adds beyond one a value of a token and column: 1 unless an operation has more.
+        self.work = np.maximum(c["macs"] / np.maximum(self.tokens * values, 1.0), 1e-3)
 
     def matrix(
         self,
@@ -220,7 +210,7 @@ class _Mixing:
         """
         waves = waves_of(tiles * split, chip.core_count)
         tile_bytes = TILE_TOKENS * self.token_bytes / split
-        core = waves * tile_bytes / (constants["core_bytes_per_clock"] * chip.clock_hz)
+        core = waves * tile_bytes / (constants["core_bytes_per_clock"] * chip.clock_hz) * self.work
         return overlapped({"matrix": core, **self._moves(chip, constants)})
 
     def vector(self, chip: ChipSpec, constants: Mapping[str, float]) -> dict[str, Floats]:
@@ -251,29 +241,39 @@ def _fastest(*kernels: dict[str, Floats]) -> dict[str, Floats]:
     }
 
 
-def _numbers(calls: Columns) -> tuple[Floats, Floats, Floats, Floats]:
-    """Tokens, hidden size, streams and sites of each call."""
-    names = ("num_tokens", "hidden_size", "hc_mult", "num_sites")
-    tokens, hidden, streams, sites = (np.asarray(calls[n], dtype=np.float64) for n in names)
-    return tokens, hidden, streams, sites
+def _numbers(calls: Columns) -> dict[str, Floats]:
+    """Named sizes as arrays."""
+    return {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
 
 
 def _sites(
-    sites: Floats, constants: Mapping[str, float], hidden: Floats, moved: Mapping[str, Floats]
+    c: Mapping[str, Floats],
+    constants: Mapping[str, float],
+    chip: ChipSpec,
+    moved: Mapping[str, Floats],
 ) -> Parts:
-    """Start, chain of chunks and transfers of one site, times the sites."""
+    """Start, chain of chunks, gates and transfers of one site, times the sites.
+
+    Assumes: gates and Sinkhorn steps of a token run one after the other in one thread, those of
+        all tokens side by side.
+    """
     seconds = dict(moved)
-    chain = constants.get("chunk_us", 0.0) * MICRO * np.ceil(hidden / CHUNK)
-    seconds["serial"] = seconds.get("serial", 0.0) + chain
-    seconds["launch"] = np.full_like(hidden, constants["start_us"] * MICRO)
-    return Parts({cause: sites * value for cause, value in seconds.items()})
+    chain = constants.get("chunk_us", 0.0) * MICRO * np.ceil(c["hidden"] / CHUNK)
+    gates = GATE_CYCLES * c["gate_ops"] / np.maximum(c["tokens"], 1.0) / chip.clock_hz
+    seconds["serial"] = seconds.get("serial", 0.0) + chain + gates
+    # Products and their sums fuse: the vector units' peak at the clock in use.
+    rate = chip.vector_flops_per_s * chip.clock_hz / chip.peak_clock_hz
+    spent = np.sum(list(moved.values()), axis=0)
+    seconds["vector"] = np.hypot(spent, c["vector_ops"] / rate) - spent
+    seconds["launch"] = np.full_like(c["hidden"], constants["start_us"] * MICRO)
+    return Parts({cause: c["sites"] * value for cause, value in seconds.items()})
 
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        HyperConnectionPost("mhc_post_tilelang", ("sglang", "vllm")),
-        HyperConnectionPost("mhc_post_trtllm", ("trtllm",)),
+        HyperConnectionPost("mhc_post_tilelang"),
+        HyperConnectionPost("mhc_post_trtllm"),
         HyperConnectionPre(),
         TensorRtHyperConnectionPre(),
     )

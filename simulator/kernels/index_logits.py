@@ -1,4 +1,4 @@
-"""Index logits: every query row against all compressed keys of its request, FP8 in, FP32 out.
+"""Index logits: every query row against all compressed keys of its request, FP32 out.
 
 A persistent kernel: the keys of a row are cut into units of 256, and all units are dealt to the
 cores in equal, contiguous shares. A core pays for each unit and again whenever a row begins (its
@@ -8,31 +8,29 @@ cores in equal, contiguous shares. A core pays for each unit and again whenever 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from hwmodels.chip import ChipSpec
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
+from simulator.kernels.core_rates import CONVERT_OPS, core_rate, vector_ops_per_clock
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import exposed
-from simulator.kernels.warmth import warm_share
+from simulator.kernels.warmth import run_share, warm_share
 
-COMPRESS_RATIO = 4
 UNIT_KEYS = 256
-KEY_BYTES = 132
+# Keys that one instruction covers; a tile does not reach from page to page (DeepGEMM 54e2261).
+TILE_KEYS = {"hopper": (64,), "blackwell": (32, 64)}
+OTHER_TILE_KEYS = (64,)
 SCORE_BYTES = 4
-INDEX_HEADS = 64
-HEAD_DIM = 128
-# Query heads of a row in FP8 and their FP32 weights.
-QUERY_BYTES = INDEX_HEADS * HEAD_DIM + 4 * INDEX_HEADS
 # Rows of a request that find no other core in step with theirs.
 ROWS_OUT_OF_STEP = 16
 # Row lengths that a warp looks at in one step.
 SCANNED_AT_ONCE = 32
-# Two per multiply-add, of one row and one key.
-FLOPS_PER_PAIR = 2 * INDEX_HEADS * HEAD_DIM
 
 LAUNCH = Constant(
     name="launch",
@@ -42,14 +40,14 @@ LAUNCH = Constant(
     low=1e-6,
     high=8e-6,
 )
-KEY_CYCLES = Constant(
-    name="key_cycles",
-    unit="cycle",
-    meaning="core cycles for one key and query row: 64 heads x 128 on the FP8 matrix unit, then "
-    "ReLU, weights and the sum over heads on the vector unit",
-    start=4.5,
-    low=2.0,
-    high=12.0,
+VECTOR_RATE = Constant(
+    name="vector_ops_per_clock",
+    unit="op/clk",
+    meaning="vector operations (ReLU, weights and the sum over heads) that a core completes a "
+    "cycle between the matrix work of two keys",
+    start=64.0,
+    low=16.0,
+    high=256.0,
 )
 ROW_CYCLES = Constant(
     name="row_cycles",
@@ -70,100 +68,137 @@ SCAN_CYCLES = Constant(
 )
 
 
-def _units_before(tokens: Floats) -> Floats:
-    """Units of all rows with up to `tokens` tokens: one, and one more every 1,024 tokens.
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of equal requests, whose keys come one for `ratio` tokens, in units of `UNIT_KEYS`."""
 
-    A row with i tokens has floor(i / 4) keys, so a further unit begins at 1,028, 2,052, ...
-    """
-    step = COMPRESS_RATIO * UNIT_KEYS
-    late = COMPRESS_RATIO - 1
-    full = np.floor(np.maximum(tokens - late, 0) / step)
-    return step * full * (full + 1) / 2 + (tokens - full * step) * (full + 1) - late * full
+    requests: Floats
+    new: Floats
+    past: Floats
+    ratio: Floats
 
+    @property
+    def step(self) -> Floats:
+        """Tokens of one unit."""
+        return self.ratio * UNIT_KEYS
 
-def _tokens_at(units: Floats) -> Floats:
-    """Inverse of `_units_before`."""
-    step = COMPRESS_RATIO * UNIT_KEYS
-    full = np.floor((np.sqrt(1 + 8 * units / step) - 1) / 2)
-    return full * step + (units - step * full * (full + 1) / 2) / (full + 1)
+    def units_before(self, tokens: Floats) -> Floats:
+        """Units of all rows with up to `tokens` tokens: one, and one more every `step` tokens.
+
+        A row with i tokens has floor(i / ratio) keys, so a further unit begins ratio tokens late.
+        """
+        late = self.ratio - 1
+        full = np.floor(np.maximum(tokens - late, 0) / self.step)
+        return (
+            self.step * full * (full + 1) / 2
+            + (tokens - full * self.step) * (full + 1)
+            - late * full
+        )
+
+    def tokens_at(self, units: Floats) -> Floats:
+        """Inverse of `units_before`."""
+        full = np.floor((np.sqrt(1 + 8 * units / self.step) - 1) / 2)
+        return full * self.step + (units - self.step * full * (full + 1) / 2) / (full + 1)
+
+    @property
+    def pairs(self) -> Floats:
+        """Scores of all rows."""
+        return self.requests * self.new * (self.past + (self.new + 1) / 2) / self.ratio
 
 
 class IndexLogits(Family):
     """Paged logits of the indexer.
 
     The busiest core takes launch + its units x 256 keys x cycles a key + its rows x cycles a row,
-    never less than the bytes of keys and scores allow. Work of a request's rows grows with their
-    position, and the first core holds the rows with the fewest units, hence the most rows.
+    never less than the bytes of keys and scores allow. A key takes its multiply-adds at the core's
+    rate, its vector operations, and its conversion where the chip has no units for its format.
+    Work of a request's rows grows with their position, and the first core holds the rows with the
+    fewest units, hence the most rows.
 
     Assumes: rows of a batch have the same lengths, and requests follow one another.
     Assumes: keys of all requests are read once from memory and stay in the LLC if they fit.
+    Assumes: a tile that a page leaves part empty takes as long as a full one.
     """
 
-    constants: ClassVar[tuple[Constant, ...]] = (LAUNCH, KEY_CYCLES, ROW_CYCLES)
-    needs: ClassVar[tuple[str, ...]] = ("batch", "new_tokens", "past_tokens")
-    engine: ClassVar[str]
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Index logits of the family's engine."""
-        return row["op"] == "indexer_logits" and row["engine"].startswith(self.engine)
+    constants: ClassVar[tuple[Constant, ...]] = (LAUNCH, VECTOR_RATE, ROW_CYCLES)
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        """Seconds by cause."""
-        batch, new, past = (np.asarray(calls[n], dtype=np.float64) for n in self.needs)
-        return index_logits_parts(batch, new, past, chip, constants)
+        """Seconds by cause of logits for `new` rows of each of `requests` requests.
+
+        A warp that scans for the next row is modelled where `scan_cycles` is among the constants.
+        """
+        c = {n: np.asarray(v, dtype=np.float64) for n, v in calls.items() if n != "math"}
+        rows = _Rows(c["requests"], c["new"], c["past"], c["ratio"])
+        tokens = rows.requests * rows.new
+        before = rows.units_before(rows.past)
+        of_request = rows.units_before(rows.past + rows.new) - before
+        fair = rows.requests * of_request / chip.core_count
+        share = np.ceil(fair)
+        within = rows.tokens_at(before + np.minimum(share, of_request)) - rows.past
+        core_rows = np.maximum(1.0, within * np.maximum(1.0, share / of_request))
+        key = _key_cycles(calls, c, chip, constants["vector_ops_per_clock"])
+        padded = padded_share(c["page_rows"], chip)
+        unit = UNIT_KEYS * key / chip.clock_hz
+        matrix = share * unit * padded
+        # The launch covers the begin of a core's first row.
+        begin = (core_rows - 1.0) * constants["row_cycles"] / chip.clock_hz
+        search = constants.get("scan_cycles", 0.0) * tokens / SCANNED_AT_ONCE / chip.clock_hz
+        scan = exposed(np.ceil(tokens / chip.core_count) * search, matrix + begin)
+        memory = _memory_seconds(rows, c, chip)
+        wait = np.hypot(matrix + begin + scan, memory) - (matrix + begin + scan)
+        return Parts(
+            {
+                "launch": np.full_like(tokens, constants["launch"]),
+                "matrix": fair * unit,
+                "tail": matrix - fair * unit,
+                "vector": begin,
+                "serial": scan,
+                "dram_bandwidth": wait,
+            }
+        )
 
 
-def index_logits_parts(
-    batch: Floats, new: Floats, past: Floats, chip: ChipSpec, constants: Mapping[str, float]
-) -> Parts:
-    """Seconds by cause of logits for `new` rows of each of `batch` requests.
+def _key_cycles(
+    calls: Columns, c: Mapping[str, Floats], chip: ChipSpec, vector_rate: float
+) -> Floats:
+    """Core cycles of one key and row; one format a table of calls."""
+    pairs = np.maximum(c["pairs"], 1.0)
+    rate = core_rate(chip, str(np.asarray(calls["math"])[0]))
+    cycles = c["macs"] / pairs / rate.macs_per_clock + c["vector_ops"] / pairs / vector_rate
+    if rate.converts:
+        cycles = cycles + CONVERT_OPS * c["values"] / vector_ops_per_clock(chip)
+    return np.asarray(cycles)
 
-    A warp that scans for the next row is modelled where `scan_cycles` is among the constants.
+
+def padded_share(page_rows: Floats, chip: ChipSpec) -> Floats:
+    """Keys of the tiles over a page's rows, a row: 1 where the rows fill whole tiles.
+
+    Assumes: chips that DeepGEMM does not run on have its tiles of 64 keys.
     """
-    rows = batch * new
-    before = _units_before(past)
-    of_request = _units_before(past + new) - before
-    fair = batch * of_request / chip.core_count
-    share = np.ceil(fair)
-    within = _tokens_at(before + np.minimum(share, of_request)) - past
-    core_rows = np.maximum(1.0, within * np.maximum(1.0, share / of_request))
-    unit = UNIT_KEYS * constants["key_cycles"] / chip.clock_hz
-    matrix = share * unit
-    # The launch covers the begin of a core's first row.
-    begin = (core_rows - 1.0) * constants["row_cycles"] / chip.clock_hz
-    search = constants.get("scan_cycles", 0.0) * rows / SCANNED_AT_ONCE / chip.clock_hz
-    scan = exposed(np.ceil(rows / chip.core_count) * search, matrix + begin)
-    memory = _memory_seconds(batch, new, past, chip)
-    wait = np.hypot(matrix + begin + scan, memory) - (matrix + begin + scan)
-    return Parts(
-        {
-            "launch": np.full_like(rows, constants["launch"]),
-            "matrix": fair * unit,
-            "tail": matrix - fair * unit,
-            "vector": begin,
-            "serial": scan,
-            "dram_bandwidth": wait,
-        }
-    )
+    sizes = TILE_KEYS.get(core_architecture(chip), OTHER_TILE_KEYS)
+    filled = [np.ceil(page_rows / size) * size for size in sizes]
+    return np.asarray(np.min(filled, axis=0) / page_rows)
 
 
-def _memory_seconds(batch: Floats, new: Floats, past: Floats, chip: ChipSpec) -> Floats:
+def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> Floats:
     """Keys, queries and scores, at the rate of the cache for the share that stays warm in it.
 
     Every row reads the keys of its request. Where the keys of all requests outgrow the cache, they
     come from memory again, once for all cores that are in step on a request; cores fall in step
     over its first rows, which each fetch for themselves.
     """
-    rows = batch * new
-    keys = batch * (past + new) / COMPRESS_RATIO * KEY_BYTES
-    scores = rows * (past + new / 2) / COMPRESS_RATIO * SCORE_BYTES
-    once = keys + scores + rows * QUERY_BYTES
+    tokens = rows.requests * rows.new
+    keys = rows.requests * (rows.past + rows.new) / rows.ratio * c["key_bytes"]
+    scores = tokens * (rows.past + rows.new / 2) / rows.ratio * SCORE_BYTES
+    once = keys + scores + tokens * c["query_bytes"]
     # Each half of the cache holds its own copy of what cores on both sides read.
     warm = warm_share(2.0 * once, chip)
-    passes = np.minimum(new, ROWS_OUT_OF_STEP + rows / chip.core_count)
+    passes = np.minimum(rows.new, ROWS_OUT_OF_STEP + tokens / chip.core_count)
     again = keys * (passes - 1.0) * (1.0 - warm_share(keys, chip))
     cold = (1.0 - warm) * once + again
-    slow = cold / chip.hbm_bandwidth_bytes_per_s
+    # Keys of a page lie in one run; what else is read or written streams.
+    scattered = np.minimum(cold, keys + again) * (1.0 / run_share(c["run_bytes"], chip) - 1.0)
+    slow = (cold + scattered) / chip.hbm_bandwidth_bytes_per_s
     fast = warm * once / chip.llc_bandwidth_bytes_per_s
     return np.asarray(slow + fast, dtype=np.float64)
 
@@ -172,15 +207,13 @@ class SglangIndexLogits(IndexLogits):
     """SGLang: `deep_gemm.fp8_paged_mqa_logits`."""
 
     name: ClassVar[str] = "index_logits_sglang"
-    engine: ClassVar[str] = "sglang"
 
 
 class VllmIndexLogits(IndexLogits):
     """vLLM: `fp8_fp4_paged_mqa_logits`, whose scheduler walks the row lengths for every row."""
 
     name: ClassVar[str] = "index_logits_vllm"
-    engine: ClassVar[str] = "vllm"
-    constants: ClassVar[tuple[Constant, ...]] = (LAUNCH, KEY_CYCLES, ROW_CYCLES, SCAN_CYCLES)
+    constants: ClassVar[tuple[Constant, ...]] = (LAUNCH, VECTOR_RATE, ROW_CYCLES, SCAN_CYCLES)
 
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (SglangIndexLogits(), VllmIndexLogits())}

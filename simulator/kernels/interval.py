@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.kernels.constants_file import StoredConstants
-from simulator.kernels.fit import folds_of
+from simulator.kernels.folds import folds_of
 from simulator.kernels.parts import Floats
 
 LOW, HIGH = 0.1, 0.9

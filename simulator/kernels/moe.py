@@ -18,11 +18,11 @@ from simulator.kernels.moe_layer import (
 )
 from simulator.kernels.parts import Floats
 
-# Storage in bytes a value: FP8 scales cover 128 x 128 weights and are left out; NVFP4 keeps one
-# byte for 16 values, MXFP4 and MXFP8 one for 32.
-FP8 = Operands(weight_bytes=1.0, activation_bytes=1.0, matrix_type="fp8")
-NVFP4 = Operands(weight_bytes=0.5 + 1 / 16, activation_bytes=0.5 + 1 / 16, matrix_type="fp4")
-MXFP4 = Operands(weight_bytes=0.5 + 1 / 32, activation_bytes=1.0 + 1 / 32, matrix_type="fp8")
+# Activations in bytes a value: FP8 scales of 128 are left out; NVFP4 keeps one byte for 16 values,
+# MXFP8 one for 32. Bytes of a weight are those of the node.
+FP8 = Operands(activation_bytes=1.0, matrix_type="fp8")
+NVFP4 = Operands(activation_bytes=0.5 + 1 / 16, matrix_type="fp4")
+MXFP4 = Operands(activation_bytes=1.0 + 1 / 32, matrix_type="fp8")
 
 # Bytes of the passes, half precision unless quantised to FP8:
 # quantise the input (2 + 1 a token value), activate (gate and up read, 4, result written, 2),
@@ -51,7 +51,6 @@ class TritonMoe(MoeFamily):
     Its few pipeline stages keep too little in flight to fill the memory of every chip.
     """
 
-    kernel, storage = "triton", "fp8_block"
     operands, passes = FP8, SEPARATE_PASSES
     constants = (LAUNCH, STREAM_RATE, OPERAND_RATE, TILE_CLOCKS, ELEMENTWISE_RATE)
 
@@ -60,7 +59,6 @@ class SglangTritonMoe(TritonMoe):
     """SGLang: tiles of 64 tokens."""
 
     name = "moe_triton_sglang"
-    engine = "sglang"
 
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
         """64 for every call, the default configuration."""
@@ -71,7 +69,6 @@ class VllmTritonMoe(TritonMoe):
     """vLLM: 16 tokens a tile for small calls, else 64."""
 
     name = "moe_triton_vllm"
-    engine = "vllm"
 
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
         """By the tokens of the call."""
@@ -96,7 +93,6 @@ class Fp8GeneratedMoe(GeneratedMoe):
     """FP8 experts on Blackwell; a menu of tiles up to 64, activation in a kernel of its own."""
 
     name = "moe_generated_fp8"
-    engine, kernel, storage = "vllm", "trtllm", "fp8_block"
     operands, passes = FP8, FUSED_QUANTISE_PASSES
     largest_tile = 64.0
 
@@ -105,7 +101,6 @@ class Nvfp4GeneratedMoe(GeneratedMoe):
     """NVFP4 experts and activations; activation in the GEMM's epilogue."""
 
     name = "moe_generated_nvfp4"
-    engine, kernel, storage = "vllm", "trtllm", "nvfp4"
     operands, passes = NVFP4, FUSED_ACTIVATION_PASSES
 
 
@@ -113,7 +108,6 @@ class VllmMxfp4GeneratedMoe(GeneratedMoe):
     """MXFP4 experts, MXFP8 activations, in vLLM, which pads the inner size to 256."""
 
     name = "moe_generated_mxfp4_vllm"
-    engine, kernel, storage = "vllm", "trtllm", "w4a8_mxfp4_mxfp8"
     operands, passes = MXFP4, FUSED_ACTIVATION_PASSES
     inner_multiple = 256
 
@@ -122,7 +116,6 @@ class SglangMxfp4GeneratedMoe(GeneratedMoe):
     """MXFP4 experts, MXFP8 activations, in SGLang, which pads the inner size to 128."""
 
     name = "moe_generated_mxfp4_sglang"
-    engine, kernel, storage = "sglang", "trtllm", "w4a8_mxfp4_mxfp8"
     operands, passes = MXFP4, FUSED_ACTIVATION_PASSES
     inner_multiple = 128
 
@@ -134,7 +127,6 @@ class DeepGemmMoe(MoeFamily):
     """
 
     name = "moe_deepgemm"
-    engine, kernel, storage = "trtllm", "deepgemm", "fp8_block"
     operands, passes = FP8, COPIED_PASSES
     constants = (LAUNCH, DRAM_SHARE, TILE_CLOCKS, ELEMENTWISE_RATE)
 
@@ -147,7 +139,6 @@ class CutlassMoe(MoeFamily):
     """TensorRT-LLM's CUTLASS flow: operands swapped for few tokens an expert, else 128 a tile."""
 
     name = "moe_cutlass"
-    engine, kernel, storage = "trtllm", "cutlass", "fp8_block"
     operands, passes = FP8, COPIED_PASSES
 
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:

@@ -35,21 +35,26 @@ QUEUE_SHARPNESS = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
-    """How operands are stored, scales included, and on which matrix type they are multiplied."""
+    """Bytes of an activation with its scales, and the matrix type that operands multiply on."""
 
-    weight_bytes: float
     activation_bytes: float
     matrix_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedGemm:
-    """One kernel a call: `columns` x `depth` weights an expert, `tile_tokens` tokens a tile."""
+    """One kernel a call: `columns` x `depth` weights an expert, `tile_tokens` tokens a tile.
+
+    `value_bytes` of a stored weight, scales included; `work`: multiply-adds of a weight and token
+    (1 unless an operation has more).
+    """
 
     experts: ExpertTiles
     tile_tokens: Floats
     columns: Floats
     depth: Floats
+    value_bytes: Floats
+    work: Floats
     operands: Operands
 
     @property
@@ -60,18 +65,18 @@ class GroupedGemm:
     @property
     def weight_bytes(self) -> Floats:
         """Weights of one expert."""
-        return self.columns * self.depth * self.operands.weight_bytes
+        return self.columns * self.depth * self.value_bytes
 
     @property
     def step_bytes(self) -> Floats:
         """Operands that a core takes in for one step of a tile."""
-        weights = TILE_COLUMNS * self.operands.weight_bytes
+        weights = TILE_COLUMNS * self.value_bytes
         return STEP_DEPTH * (weights + self.tile_tokens * self.operands.activation_bytes)
 
     @property
     def step_flops(self) -> Floats:
         """Work of one step, rows of a tile that no token fills included."""
-        return 2.0 * TILE_COLUMNS * STEP_DEPTH * self.tile_tokens
+        return 2.0 * TILE_COLUMNS * STEP_DEPTH * self.tile_tokens * self.work
 
 
 def grouped_gemm_seconds(
@@ -109,7 +114,7 @@ def _stream_rate(
     peak = chip.hbm_bandwidth_bytes_per_s
     if "stream_bytes_per_clock" not in constants:
         return peak * constants["dram_share"]
-    weights = STEP_DEPTH * TILE_COLUMNS * gemm.operands.weight_bytes / gemm.step_bytes
+    weights = STEP_DEPTH * TILE_COLUMNS * gemm.value_bytes / gemm.step_bytes
     asked = constants["stream_bytes_per_clock"] * chip.clock_hz * chip.core_count * weights
     limits = (peak * LONG_STREAM_SHARE) ** -QUEUE_SHARPNESS + asked**-QUEUE_SHARPNESS
     return np.asarray(limits ** (-1 / QUEUE_SHARPNESS))

@@ -16,6 +16,7 @@ import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.kernels.constant import Constant
+from simulator.kernels.core_rates import vector_ops_per_clock
 from simulator.kernels.expert_tokens import expert_tiles
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.moe_gemm import GroupedGemm, Operands, grouped_gemm_seconds
@@ -98,20 +99,6 @@ class MoeFamily(Family):
         TILE_CLOCKS,
         ELEMENTWISE_RATE,
     )
-    needs = (
-        "num_tokens",
-        "hidden_size",
-        "inter_size",
-        "topk",
-        "num_experts",
-        "moe_tp_size",
-        "moe_ep_size",
-        "distribution",
-    )
-    # Engine family, kernel name and storage type by which `covers` knows a row.
-    engine: ClassVar[str]
-    kernel: ClassVar[str]
-    storage: ClassVar[str]
     operands: ClassVar[Operands]
     passes: ClassVar[Passes]
     # Weights are padded to a multiple of this inner size.
@@ -121,63 +108,60 @@ class MoeFamily(Family):
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
         """Tokens of a tile, from the tokens of the call and the mean of an expert."""
 
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """MoE rows of the engine's kernel with the family's storage type."""
-        return (
-            row.get("op") == "moe"
-            and row["engine"].split("-")[0] == self.engine
-            and self.kernel in row["kernel"]
-            and row["moe_dtype"] == self.storage
-        )
-
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        """Launches, the two grouped GEMMs and the elementwise passes, one after the other."""
-        hidden = _column(calls, "hidden_size")
-        inner = _column(calls, "inter_size") / _column(calls, "moe_tp_size")
+        """Launches, the two grouped GEMMs and the elementwise passes, one after the other.
+
+        `distribution` says how tokens choose experts (see `expert_tokens`).
+        """
+        c = {n: np.asarray(v, dtype=np.float64) for n, v in calls.items() if n != "distribution"}
+        hidden, inner, tokens = c["hidden"], c["inner"], c["tokens"]
         stored = np.ceil(inner / self.inner_multiple) * self.inner_multiple
-        tokens = _column(calls, "num_tokens")
-        mean = tokens * _column(calls, "topk") / _column(calls, "num_experts")
+        mean = tokens * c["per_token"] / c["experts"]
         tile = self.tile_tokens(tokens, mean)
         experts = expert_tiles(calls, tile)
+        slots = np.maximum(c["slots"], 1.0)
         gemms = [
             GroupedGemm(
                 experts=experts,
                 tile_tokens=tile,
                 columns=columns,
                 depth=depth,
+                value_bytes=c[f"{half}_bytes"],
+                work=c[f"{half}_macs"] / (slots * columns * depth) * (stored / inner),
                 operands=self.operands,
             )
-            for columns, depth in ((2 * stored, hidden), (hidden, stored))
+            for half, columns, depth in (
+                ("up", c["up_columns"] / inner * stored, hidden),
+                ("down", hidden, stored),
+            )
         ]
         launch = np.full(tokens.shape, constants[LAUNCH.name] * MICRO)
         return joined(
             Parts({"launch": launch}),
             *(Parts(grouped_gemm_seconds(gemm, chip, constants)) for gemm in gemms),
-            Parts(self.elementwise(calls, inner, chip, constants)),
+            Parts(self.elementwise(c, chip, constants)),
         )
 
     def elementwise(
-        self, calls: Columns, inner: Floats, chip: ChipSpec, constants: Mapping[str, float]
+        self, c: Mapping[str, Floats], chip: ChipSpec, constants: Mapping[str, float]
     ) -> dict[str, Floats]:
         """Elementwise kernels: bound by core cycles, at least the layer's input and output.
 
-        An optional column `rank_tokens` says how many tokens this GPU quantises, where not all.
+        `own_tokens` are those that this GPU quantises.
 
         Assumes: under expert parallelism a GPU combines its share of the (token, expert) pairs.
         """
-        hidden = _column(calls, "hidden_size")
-        pairs = (
-            _column(calls, "num_tokens") * _column(calls, "topk") / _column(calls, "moe_ep_size")
-        )
-        tokens = _column(calls, "rank_tokens" if "rank_tokens" in calls else "num_tokens")
+        hidden, tokens = c["hidden"], c["own_tokens"]
+        pairs = c["tokens"] * c["per_token"] * c["held"] / c["experts"]
         moved = self.passes.token * tokens * hidden
-        moved = moved + pairs * (self.passes.pair * hidden + self.passes.inner * inner)
-        rate = constants[ELEMENTWISE_RATE.name] * chip.core_count * chip.clock_hz
+        moved = moved + pairs * (self.passes.pair * hidden + self.passes.inner * c["inner"])
+        cores = chip.core_count * chip.clock_hz
+        passed = moved / (constants[ELEMENTWISE_RATE.name] * cores)
+        worked = c["vector_ops"] / (vector_ops_per_clock(chip) * cores)
         ends = 2 * HALF_BYTES * tokens * hidden
         return overlapped(
-            {"vector": moved / rate, "dram_bandwidth": ends / chip.hbm_bandwidth_bytes_per_s}
+            {
+                "vector": np.hypot(passed, worked),
+                "dram_bandwidth": ends / chip.hbm_bandwidth_bytes_per_s,
+            }
         )
-
-
-def _column(calls: Columns, name: str) -> Floats:
-    return np.asarray(calls[name], dtype=np.float64)

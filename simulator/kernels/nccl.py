@@ -20,7 +20,6 @@ from simulator.kernels.link_traffic import gathered, ring_reduced, switch_reduce
 from simulator.kernels.parts import Floats, Parts
 
 MICRO, TERA = 1e-6, 1e12
-ELEMENT_BYTES = {"half": 2, "bfloat16": 2, "float": 4, "int8": 1}
 # Half of a low-latency line is flags, and polling them costs another quarter.
 LOW_LATENCY_SLOWDOWN = 2.5
 # Multicast and in-switch reads run at this share of plain ones; seen where only they differ.
@@ -89,10 +88,10 @@ def rank_bytes_per_s(chip: ChipSpec, ranks: Floats) -> Floats:
     return links * np.minimum((ranks - 1) / (node.chip_count - 1), 1.0)
 
 
-def message_bytes(calls: Columns, dtype_column: str) -> Floats:
-    """Message size in bytes from elements and their type."""
-    each = [ELEMENT_BYTES.get(str(name), 2) for name in calls[dtype_column]]
-    return np.asarray(calls["message_size"], dtype=np.float64) * np.array(each, dtype=np.float64)
+def sizes_of(calls: Columns) -> tuple[Floats, Floats]:
+    """Bytes of the message, and ranks, of each call."""
+    size, ranks = (np.asarray(calls[n], dtype=np.float64) for n in ("message_bytes", "ranks"))
+    return size, ranks
 
 
 def protocol_seconds(steps: Floats, transfer: Floats, constants: Mapping[str, float]) -> Parts:
@@ -123,19 +122,12 @@ class NcclRing(Family):
 
     name: ClassVar[str] = "nccl_ring"
     constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE, HANDSHAKE)
-    needs: ClassVar[tuple[str, ...]] = ("num_gpus", "op_name", "message_size", "nccl_dtype")
-    operations: ClassVar[tuple[str, ...]] = ("all_gather", "reduce_scatter", "all_reduce")
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Rows of op `nccl` of the family's operations."""
-        return row["op"] == "nccl" and row.get("op_name") in self.operations
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Both protocols over the traffic of each call's operation."""
-        ranks = np.asarray(calls["num_gpus"], dtype=np.float64)
-        size = message_bytes(calls, "nccl_dtype")
-        reduces = calls["op_name"] == "all_reduce"
-        floating = reduces & (calls["nccl_dtype"] != "int8")
+        size, ranks = sizes_of(calls)
+        reduces = np.asarray(calls["operation"]).astype(str) == "all_reduce"
+        floating = reduces & (np.asarray(calls["floating"], dtype=np.float64) > 0)
         return ring_parts(size, ranks, reduces, floating, chip, constants)
 
 
@@ -168,16 +160,11 @@ class NcclAllToAll(Family):
 
     name: ClassVar[str] = "nccl_alltoall"
     constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE, HANDSHAKE)
-    needs: ClassVar[tuple[str, ...]] = ("num_gpus", "op_name", "message_size", "nccl_dtype")
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Rows of op `nccl`, operation `alltoall`."""
-        return row["op"] == "nccl" and row.get("op_name") == "alltoall"
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Both protocols over the traffic of n - 1 parts."""
-        ranks = np.asarray(calls["num_gpus"], dtype=np.float64)
-        traffic = gathered(message_bytes(calls, "nccl_dtype"), ranks)
+        size, ranks = sizes_of(calls)
+        traffic = gathered(size, ranks)
         link = rank_bytes_per_s(chip, ranks) * constants["link_share"]
         transfer = traffic.seconds(link, constants["copy_tb_per_s"] * TERA)
         return protocol_seconds(traffic.steps, transfer, constants)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from simulator.basis.errors import InputError, unknown_name
 from simulator.kernels import (
-    attention_module_sglang,
-    attention_module_trtllm,
-    attention_module_vllm,
+    attention_module,
     gemm,
     graph_all_reduce,
     hyper_connection,
@@ -28,9 +26,7 @@ _MODULES = (
     hyper_connection,
     nccl,
     graph_all_reduce,
-    attention_module_sglang,
-    attention_module_vllm,
-    attention_module_trtllm,
+    attention_module,
 )
 
 # Engine families whose kernels are modelled: the name of an engine before its first `-`.

@@ -8,6 +8,7 @@ radix bin and must be searched again, step by step.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,9 +20,6 @@ from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import exposed
 from simulator.kernels.warmth import warm_share
 
-COMPRESS_RATIO = 4
-SCORE_BYTES = 4
-TOP_K = {"v4-flash": 512, "v4-pro": 1024}
 # A block has a thread for each selected id; this many threads use a core's issue slots.
 FULL_THREADS = 1024
 # A block with half as many threads takes less than twice as long: each has more loads under way.
@@ -44,13 +42,13 @@ def _launch(start: float) -> Constant:
     return Constant(name="launch", unit="s", meaning=meaning, start=start, low=3e-7, high=6e-6)
 
 
-KEY_CYCLES = Constant(
-    name="key_cycles",
+OP_CYCLES = Constant(
+    name="op_cycles",
     unit="cycle",
-    meaning="core cycles to pass one score through the search",
-    start=0.8,
-    low=0.05,
-    high=6.0,
+    meaning="core cycles of one comparison of the search; a score takes about two",
+    start=0.4,
+    low=0.025,
+    high=3.0,
 )
 ID_CYCLES = Constant(
     name="id_cycles",
@@ -94,22 +92,43 @@ TIE_KEY_CYCLES = Constant(
 )
 
 
-def top_k_of(models: np.ndarray) -> Floats:
-    """Entries selected, by model."""
-    return np.array([TOP_K[str(m)] for m in models], dtype=np.float64)
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Rows of equal requests; `keys` entries a row of those `searched` that have more than `k`."""
+
+    rows: Floats
+    searched: Floats
+    keys: Floats
+    k: Floats
+    ops: Floats
+    score_bytes: Floats
+    ties: np.ndarray
+
+    @classmethod
+    def of(cls, calls: Columns) -> _Calls:
+        """From named sizes."""
+        c = {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
+        requests, new, past, ratio, k = (
+            c[n] for n in ("requests", "new", "past", "ratio", "top_k")
+        )
+        searched, keys = searched_rows(requests, new, past, k, ratio)
+        ops = c["vector_ops"] / np.maximum(c["pairs"], 1.0)
+        return cls(requests * new, searched, keys, k, ops, c["score_bytes"], c["ties"] > 0)
+
+    def memory_seconds(self, chip: ChipSpec) -> Floats:
+        """One read of the scores that the LLC no longer holds, at peak bandwidth."""
+        read = self.searched * self.keys * self.score_bytes
+        return read * (1.0 - warm_share(read, chip)) / chip.hbm_bandwidth_bytes_per_s
 
 
-def tied(scores: np.ndarray) -> np.ndarray:
-    """Rows whose scores are all equal, as benchmarks make them."""
-    return np.asarray(scores) == "flat"
-
-
-def searched_rows(batch: Floats, new: Floats, past: Floats, k: Floats) -> tuple[Floats, Floats]:
+def searched_rows(
+    requests: Floats, new: Floats, past: Floats, k: Floats, ratio: Floats
+) -> tuple[Floats, Floats]:
     """Rows with more than k entries, and their mean number of entries."""
-    first = COMPRESS_RATIO * (k + 1)
+    first = ratio * (k + 1)
     each = np.clip(past + new - first + 1, 0.0, new)
     low = np.maximum(past + 1, first)
-    return batch * each, np.floor((low + past + new) / (2 * COMPRESS_RATIO))
+    return requests * each, np.floor((low + past + new) / (2 * ratio))
 
 
 class TopKFirst(Family):
@@ -124,68 +143,43 @@ class TopKFirst(Family):
     constants: ClassVar[tuple[Constant, ...]] = (
         _launch(1.5e-6),
         ID_CYCLES,
-        KEY_CYCLES,
+        OP_CYCLES,
         TIE_ID_CYCLES,
         TIE_KEY_CYCLES,
     )
-    needs: ClassVar[tuple[str, ...]] = ("model", "batch", "new_tokens", "past_tokens", "scores")
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """First version of the kernel."""
-        return row["op"] == "indexer_topk" and row.get("kernel") == "topk_transform_v1"
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Seconds by cause."""
-        batch, new, past = (np.asarray(calls[n], dtype=np.float64) for n in self.needs[1:4])
-        k = top_k_of(calls["model"])
-        return top_k_parts(batch, new, past, k, tied(calls["scores"]), chip, constants)
-
-
-def top_k_parts(
-    batch: Floats,
-    new: Floats,
-    past: Floats,
-    k: Floats,
-    ties: np.ndarray,
-    chip: ChipSpec,
-    constants: Mapping[str, float],
-) -> Parts:
-    """Seconds by cause of the first version of the kernel."""
-    c, clock = constants, chip.clock_hz
-    searched, keys = searched_rows(batch, new, past, k)
-    some = searched > 0
-    slowed = np.where(k < FULL_THREADS, SMALL_BLOCK_SLOWER, 1.0)
-    again = (
-        ties
-        * some
-        * (c["tie_id_cycles"] * k + c["tie_key_cycles"] * np.minimum(keys, TIE_BUFFER) * slowed)
-    )
-    rows = np.ceil(searched / chip.core_count)
-    others = np.ceil(batch * new / chip.core_count) - rows
-    ids = c["id_cycles"] * k * (SEARCH_PASSES * rows + others)
-    late = TIE_LATE_PASS * ties * exposed(keys, np.full_like(keys, TIE_BUFFER))
-    scores = c["key_cycles"] * rows * (keys + late)
-    search = rows * again / TIE_OVERLAP
-    cold = 1.0 - warm_share(searched * keys * SCORE_BYTES, chip)
-    slower = slowed * (1.0 + cold * (chip.dram_latency_s / chip.llc_latency_s - 1.0))
-    memory = _memory_seconds(searched * keys, chip)
-    alone = some * SEARCH_PASSES * c["id_cycles"] * k + again
-    alone = alone + c["key_cycles"] * (keys + late) * slower
-    return Parts(
-        {
-            "launch": np.full_like(keys, c["launch"]),
-            "serial": (ids + search) / clock,
-            "vector": scores / clock,
-            "tail": some * exposed(alone, ids + scores + search) / clock,
-            "dram_bandwidth": exposed(memory, (ids + scores + search) / clock),
-        }
-    )
-
-
-def _memory_seconds(scores: Floats, chip: ChipSpec) -> Floats:
-    """One read of the scores that the LLC no longer holds, at peak bandwidth."""
-    read = scores * SCORE_BYTES
-    return read * (1.0 - warm_share(read, chip)) / chip.hbm_bandwidth_bytes_per_s
+        c, clock, call = constants, chip.clock_hz, _Calls.of(calls)
+        searched, keys, k, ties = call.searched, call.keys, call.k, call.ties
+        some = searched > 0
+        slowed = np.where(k < FULL_THREADS, SMALL_BLOCK_SLOWER, 1.0)
+        key = c["op_cycles"] * call.ops
+        again = (
+            ties
+            * some
+            * (c["tie_id_cycles"] * k + c["tie_key_cycles"] * np.minimum(keys, TIE_BUFFER) * slowed)
+        )
+        rows = np.ceil(searched / chip.core_count)
+        others = np.ceil(call.rows / chip.core_count) - rows
+        ids = c["id_cycles"] * k * (SEARCH_PASSES * rows + others)
+        late = TIE_LATE_PASS * ties * exposed(keys, np.full_like(keys, TIE_BUFFER))
+        scores = key * rows * (keys + late)
+        search = rows * again / TIE_OVERLAP
+        cold = 1.0 - warm_share(searched * keys * call.score_bytes, chip)
+        slower = slowed * (1.0 + cold * (chip.dram_latency_s / chip.llc_latency_s - 1.0))
+        alone = some * SEARCH_PASSES * c["id_cycles"] * k + again
+        alone = alone + key * (keys + late) * slower
+        memory = call.memory_seconds(chip)
+        return Parts(
+            {
+                "launch": np.full_like(keys, c["launch"]),
+                "serial": (ids + search) / clock,
+                "vector": scores / clock,
+                "tail": some * exposed(alone, ids + scores + search) / clock,
+                "dram_bandwidth": exposed(memory, (ids + scores + search) / clock),
+            }
+        )
 
 
 class TopKSecond(Family):
@@ -197,7 +191,7 @@ class TopKSecond(Family):
     constants: ClassVar[tuple[Constant, ...]] = (
         _launch(2.4e-6),
         ROW_CYCLES,
-        KEY_CYCLES,
+        OP_CYCLES,
         TIE_ROW_CYCLES,
         Constant(
             name="cluster",
@@ -208,47 +202,27 @@ class TopKSecond(Family):
             high=2e-5,
         ),
     )
-    needs: ClassVar[tuple[str, ...]] = ("model", "batch", "new_tokens", "past_tokens", "scores")
-
-    def covers(self, row: Mapping[str, str]) -> bool:
-        """Second version of the kernel."""
-        return row["op"] == "indexer_topk" and row.get("kernel") == "topk_transform_v2"
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        """Seconds by cause."""
-        batch, new, past = (np.asarray(calls[n], dtype=np.float64) for n in self.needs[1:4])
-        k = top_k_of(calls["model"])
-        return top_k_second_parts(batch, new, past, k, tied(calls["scores"]), chip, constants)
-
-
-def top_k_second_parts(
-    batch: Floats,
-    new: Floats,
-    past: Floats,
-    k: Floats,
-    ties: np.ndarray,
-    chip: ChipSpec,
-    constants: Mapping[str, float],
-) -> Parts:
-    """Seconds by cause of the second version of the kernel, whose blocks all have 1,024 threads."""
-    c, clock = constants, chip.clock_hz
-    searched, keys = searched_rows(batch, new, past, k)
-    long = keys >= LONG_ROW
-    blocks = np.where(long, CLUSTER, 1)
-    rows = np.ceil(searched * blocks / chip.core_count)
-    all_rows = np.ceil((searched * (blocks - 1) + batch * new) / chip.core_count)
-    again = rows * ties * ~long * c["tie_row_cycles"] / TIE_OVERLAP
-    alone = ties * ~long * (searched > 0) * c["tie_row_cycles"]
-    serial = (all_rows * c["row_cycles"] + np.maximum(again, alone)) / clock
-    vector = c["key_cycles"] * rows * keys / blocks / clock
-    return Parts(
-        {
-            "launch": np.full_like(keys, c["launch"]),
-            "serial": serial + np.where(long, c["cluster"], 0.0),
-            "vector": vector,
-            "dram_bandwidth": exposed(_memory_seconds(searched * keys, chip), serial + vector),
-        }
-    )
+        """Seconds by cause; blocks all have 1,024 threads."""
+        c, clock, call = constants, chip.clock_hz, _Calls.of(calls)
+        searched, keys, ties = call.searched, call.keys, call.ties
+        long = keys >= LONG_ROW
+        blocks = np.where(long, CLUSTER, 1)
+        rows = np.ceil(searched * blocks / chip.core_count)
+        all_rows = np.ceil((searched * (blocks - 1) + call.rows) / chip.core_count)
+        again = rows * ties * ~long * c["tie_row_cycles"] / TIE_OVERLAP
+        alone = ties * ~long * (searched > 0) * c["tie_row_cycles"]
+        serial = (all_rows * c["row_cycles"] + np.maximum(again, alone)) / clock
+        vector = c["op_cycles"] * call.ops * rows * keys / blocks / clock
+        return Parts(
+            {
+                "launch": np.full_like(keys, c["launch"]),
+                "serial": serial + np.where(long, c["cluster"], 0.0),
+                "vector": vector,
+                "dram_bandwidth": exposed(call.memory_seconds(chip), serial + vector),
+            }
+        )
 
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (TopKFirst(), TopKSecond())}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from simulator.basis.errors import InputError
-from simulator.cost.question import AskedStep
+from simulator.cost.question import AskedStep, profile_of
 from simulator.layout.capacity import capacity_of
 from simulator.layout.capacity_question import CapacityQuestion, ContextShare
-from simulator.lower.profile import find_profile, layout_of
+from simulator.lower.profile import layout_of
 
 STEP_TOKENS = 8192
 
@@ -18,7 +18,7 @@ def room_note(asked: AskedStep) -> str | None:
     store the question's formats is not judged.
     """
     question = asked.question
-    layout = layout_of(find_profile(question.engine))
+    layout = layout_of(profile_of(question))
     try:
         capacity = capacity_of(
             CapacityQuestion(

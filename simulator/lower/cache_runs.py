@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workloads.state_layout import Region
+from simulator.lower.stored_rows import StoredRow
 from workloads.work import Read
-
-# Entries of a page, by pool: pages of 256 tokens, as SGLang has them.
-_PAGE_ENTRIES = {"window": 128, "c4": 64, "index": 64, "c128": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +22,22 @@ class CacheRuns:
     written: bool
 
 
-def read_runs(region: Region, read: Read, touches: float) -> CacheRuns:
-    """Runs of a read: an entry where entries are picked, a page where all are read in order.
+def read_runs(rows: StoredRow, read: Read, touches: float) -> CacheRuns:
+    """Runs of a read: a row where rows are picked, the rows of a page where all are read in order.
 
-    Assumes: pages of 256 tokens lie scattered over memory, their entries packed: 64 entries of a
-        C4 or index pool, 2 of a C128 pool; a window's 128 rows are one run.
+    Assumes: pages lie scattered over memory, the rows of each side by side.
     """
-    size = region.format.nbytes
-    entries = 1 if read.pattern == "gather" else _PAGE_ENTRIES.get(region.pool, 1)
-    return CacheRuns(entries * size, round(size * read.distinct), round(size * touches), False)
+    run = rows.row_bytes if read.pattern == "gather" else rows.page_bytes
+    nbytes = rows.row_bytes * read.distinct
+    return CacheRuns(run, round(nbytes), round(rows.row_bytes * touches), False)
 
 
-def append_runs(region: Region, entries: int) -> CacheRuns:
-    """Runs of an append: requests add to pages of their own, entry by entry.
+def append_runs(rows: StoredRow, entries: int) -> CacheRuns:
+    """Runs of an append: requests add to pages of their own, row by row.
 
-    Assumes: entries that a step appends lie apart, one run each.
+    Assumes: rows that a step appends lie apart, one run each.
     """
-    size = region.format.nbytes
+    size = rows.row_bytes
     return CacheRuns(size, size * entries, size * entries, True)
 
 

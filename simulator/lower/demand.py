@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simulator.lower.cache_runs import CacheRuns, append_runs, joined_runs, read_runs
-from simulator.lower.calls import AttentionCall, call_of
 from simulator.lower.kernel import Demand, ProgramCall
+from simulator.lower.phase import Phase
 from simulator.lower.products import products_of
 from simulator.lower.profile import EngineProfile, FusedKernel
+from simulator.lower.sizes import SIZES, Members
+from simulator.lower.stored_rows import StoredRow, StoredRows
 from workloads.graph import Graph, Node
 from workloads.ops import AllGather, AllReduce, ExpertCombine, ExpertDispatch, ReduceScatter
 from workloads.work import Read, Work
@@ -25,66 +27,68 @@ class DemandBuilder:
 
     graph: Graph
     profile: EngineProfile
+    rows: StoredRows
+    phase: Phase
 
     def demand(
-        self,
-        kernel: FusedKernel,
-        members: Sequence[tuple[Node, Work]],
-        attention: AttentionCall | None,
+        self, kernel: FusedKernel, nodes: Sequence[tuple[Node, Work]], layer: Sequence[Node]
     ) -> Demand:
-        """Demand of one kernel, without its dense operands; `attention` is its layer's module."""
+        """Demand of one kernel of a layer, without its dense operands."""
         reads = [
-            (self._entry_bytes(node, r.region), r) for node, work in members for r in work.reads
+            (self._row(node, r.region).row_bytes, r) for node, work in nodes for r in work.reads
         ]
-        ranks, span = _link_group([node for node, _ in members])
+        ranks, span = _link_group([node for node, _ in nodes])
+        operands = list(dict.fromkeys(name for node, _ in nodes for name in node.inputs[:1]))
         return Demand(
             family=kernel.family,
-            priced_as=self._priced_as(kernel, members, attention),
+            priced_as=self._priced_as(kernel, nodes, layer),
             products=tuple(
                 replace(product, math=kernel.math or product.math)
-                for node, work in members
-                for product in products_of(node, work, self.graph.step, self._fetched(work))
+                for node, work in nodes
+                for product in products_of(
+                    node, work, self.graph.step, self._fetched(work), _operand(node, operands)
+                )
             ),
-            vector_ops=sum(work.vector_ops for _, work in members),
-            special_ops=sum(work.special_ops for _, work in members),
-            weight_bytes=sum(sum(work.param_bytes) for _, work in members),
+            vector_ops=sum(work.vector_ops for _, work in nodes),
+            special_ops=sum(work.special_ops for _, work in nodes),
+            weight_bytes=sum(sum(work.param_bytes) for _, work in nodes),
             cache_read_bytes=sum(round(size * read.distinct) for size, read in reads),
             cache_touch_bytes=sum(round(size * self._touches(read)) for size, read in reads),
             cache_write_bytes=sum(
-                self._entry_bytes(node, append.region) * append.entries
-                for node, work in members
+                self._row(node, append.region).row_bytes * append.entries
+                for node, work in nodes
                 for append in work.appends
             ),
-            cache_runs=self._cache_runs(members),
-            link_bytes=sum(work.link_bytes for _, work in members),
-            link_phases=sum(work.link_phases for _, work in members),
+            cache_runs=self._cache_runs(nodes),
+            link_bytes=sum(work.link_bytes for _, work in nodes),
+            link_phases=sum(work.link_phases for _, work in nodes),
             link_ranks=ranks,
             link_span=span,
         )
 
     def _priced_as(
-        self,
-        kernel: FusedKernel,
-        members: Sequence[tuple[Node, Work]],
-        attention: AttentionCall | None,
+        self, kernel: FusedKernel, nodes: Sequence[tuple[Node, Work]], layer: Sequence[Node]
     ) -> ProgramCall | None:
         if kernel.program == "tile":
             return None
-        nodes = [node for node, _ in members]
-        sent = sum(work.link_bytes for _, work in members)
-        call = attention if kernel.part else call_of(kernel, nodes, self.graph, sent)
-        return ProgramCall(kernel=kernel.name, program=kernel.program, part=kernel.part, call=call)
+        sizes = SIZES.get(kernel.program)
+        members = Members(kernel, nodes, self.graph, self.rows, self.phase, layer)
+        return ProgramCall(
+            kernel=kernel.name,
+            program=kernel.program,
+            rows=sizes(members) if sizes else (),
+            decode=self.phase.decode,
+        )
 
     def _cache_runs(self, members: Sequence[tuple[Node, Work]]) -> tuple[CacheRuns, ...]:
         runs = []
         for node, work in members:
-            regions = [self.graph.regions[name] for name in node.regions]
-            runs += [read_runs(regions[r.region], r, self._touches(r)) for r in work.reads]
-            runs += [append_runs(regions[a.region], a.entries) for a in work.appends]
+            runs += [read_runs(self._row(node, r.region), r, self._touches(r)) for r in work.reads]
+            runs += [append_runs(self._row(node, a.region), a.entries) for a in work.appends]
         return joined_runs(runs)
 
-    def _entry_bytes(self, node: Node, region: int) -> int:
-        return self.graph.regions[node.regions[region]].format.nbytes
+    def _row(self, node: Node, region: int) -> StoredRow:
+        return self.rows.of(self.graph.regions[node.regions[region]])
 
     def _fetched(self, work: Work) -> float:
         """Entries that blocks of queries fetch, each as often as it is fetched."""
@@ -95,6 +99,10 @@ class DemandBuilder:
             return max(read.entries, read.distinct)
         shared = self.profile.attention_tiles.scan_queries
         return max(read.entries / shared, read.distinct)
+
+
+def _operand(node: Node, operands: Sequence[str]) -> int:
+    return operands.index(node.inputs[0]) if node.inputs else 0
 
 
 def _link_group(nodes: Sequence[Node]) -> tuple[int, int]:

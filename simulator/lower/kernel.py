@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from simulator.lower.cache_runs import CacheRuns
-from simulator.lower.calls import Call
+from simulator.lower.sizes import Row
 
 
 class Shape(Enum):
@@ -30,6 +30,7 @@ class Product:
     `weight_elements` are the values of weights, or of fetched index keys, that a chip without
     units for their format converts.
     `partial_columns` are the values a row that parts of a split product leave to be added up.
+    `weight_bytes` are stored ones; products with the same `operand` multiply the same activations.
     """
 
     shape: Shape
@@ -41,6 +42,8 @@ class Product:
     macs: int
     weight_elements: float = 0.0
     partial_columns: float = 0.0
+    weight_bytes: float = 0.0
+    operand: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,16 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCall:
-    """How an engine's kernel is priced: its name in the profile, its program, and the call."""
+    """How an engine's kernel is priced: its name in the profile, its program, sizes of its calls.
+
+    `rows` has the named sizes that the program reads off nodes, one row a call; programs that go
+    by products and bytes alone have none. `decode` is the phase of the step.
+    """
 
     kernel: str
     program: str
-    part: str | None
-    call: Call | None
+    rows: tuple[Row, ...] = ()
+    decode: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +125,10 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """One launch. `after` are positions, within the kernels of its scope, that it waits for."""
+    """One launch. `after` are positions, within the kernels of its scope, that it waits for.
+
+    Kernels with a `stage` belong to an attention module.
+    """
 
     name: str
     scope: str
@@ -127,6 +137,7 @@ class Kernel:
     after: tuple[int, ...]
     nodes: tuple[str, ...]
     demand: Demand
+    stage: int = 0
 
     @property
     def path(self) -> str:

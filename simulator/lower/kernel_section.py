@@ -5,7 +5,7 @@ Versions of an engine that differ only in how they store the cache share one sec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from simulator.basis.data_files import find_data_file, list_data_names
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+from simulator.lower.phase import Phase
 
 _SECTIONS = Path(__file__).parent / "profiles" / "kernels"
 
@@ -22,7 +23,11 @@ Sizes = Annotated[tuple[Positive, ...], Field(min_length=1)]
 Name = Annotated[str, Field(min_length=1)]
 Program = Literal[
     "tile",
-    "attention",
+    "launch",
+    "pad",
+    "index_logits",
+    "top_k",
+    "core",
     "gemm",
     "moe",
     "mhc_pre",
@@ -81,80 +86,85 @@ class ElementwiseTiles(StrictModel):
     bytes: Positive
 
 
+# When an engine launches a kernel that it has: always, or where there is something to do.
+When = Literal["always", "long_prefill_rows", "few_heads", "several_groups"]
+
+
 class FamilyRule(StrictModel):
     """Which calibrated family prices a kernel; the first rule that fits counts.
 
-    `math`: only kernels whose products are of one of these classes; `cores`: only chips of these
-    core architectures. `borrowed`: fitted on another engine's kernel of the same kind.
+    `math`: only kernels whose products (of a core: whose rows) are of these classes; `cores`: only
+    chips of these core architectures; `decode`: only decode steps, or only others. `borrowed`:
+    fitted on another kernel of the same kind, of another engine or in another format.
     """
 
     family: Name
     math: tuple[str, ...] | None = None
     cores: tuple[str, ...] | None = None
+    decode: bool | None = None
     borrowed: bool = False
 
-    def fits(self, math: Iterable[str], cores: str) -> bool:
+    def fits(self, math: Iterable[str], cores: str, decode: bool) -> bool:
         """Whether the rule holds for products of some math classes on a core architecture."""
         classes = set(math)
         if self.math is not None and not (classes and classes <= set(self.math)):
             return False
+        if self.decode is not None and self.decode != decode:
+            return False
         return self.cores is None or cores in self.cores
 
 
-class AttentionDecisions(StrictModel):
-    """What an engine decides about its attention modules.
+class CoreRule(StrictModel):
+    """How an engine runs sparse attention.
 
-    `family` has the module's own constants; the other families are those of its GEMMs, index
-    logits and top-k. `prefill_kernels`: small kernels that prepare the lists of ids of a prefill.
-    `short_rows`: what prefill leaves out where no row has more entries than the indexer selects:
-    all kernels of its queries, their scores and top-k, or none. `regroup_launches`: launches around
-    the first half of the output projection where several groups of heads and several tokens are
-    permuted into a batched GEMM and back. By core architecture: `fp8_output_group` (the first half
-    of the output projection runs in FP8), `head_tile` (heads that one tile of the core holds; fewer
-    are padded), `gather_above_tokens` (more tokens are attended over keys gathered in BF16).
+    `form`: `dealt` deals the key blocks of all queries to the cores as FlashMLA's decode kernel
+    does; `two_lists` does so in decode and gathers keys before a prefill, as vLLM does; `waves`
+    runs a tile of heads a core. By core architecture: `head_tile` (heads that one tile holds; fewer
+    are padded), `gather_above_tokens` (more tokens are attended over keys gathered in BF16, by a
+    kernel of `gathered_head_tile`).
     """
 
-    family: Name
-    fp8_gemm: Name
-    index_logits: Name
-    top_k_decode: Name
-    top_k_prefill: Name
-    prefill_kernels: Annotated[int, Field(ge=0)]
-    short_rows: Literal["all", "scores", "none"]
-    regroup_launches: Annotated[int, Field(ge=0)]
-    fp8_output_group: tuple[str, ...]
+    form: Literal["dealt", "two_lists", "waves"]
     head_tile: dict[str, Positive]
-    gather_above_tokens: dict[str, Positive]
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """Families whose constants the module uses besides its own."""
-        found = ("gemm_bf16", self.fp8_gemm, self.index_logits)
-        return tuple(dict.fromkeys((*found, self.top_k_decode, self.top_k_prefill)))
+    gather_above_tokens: dict[str, Positive] = Field(default_factory=dict)
+    gathered_head_tile: dict[str, Positive] = Field(default_factory=dict)
 
 
 class FusedKernel(StrictModel):
     """A kernel by name: the nodes that it fuses, by their path without the layer.
 
     `about` says in a few plain words what it does. `program` names how it is priced: by the tile
-    model, or by a form of the calibrated `families`; `part` is a kernel of the attention module.
-    Kernels of one `stream` run one after the other, those of different streams side by side, up to
-    `stream_tokens` tokens a step; a step of more runs all on stream 0. A kernel of a later `stage`
-    waits for all of the stage before. One without nodes occurs right before the kernel `before`.
-    `math` is the class that the engine multiplies in, where it is not the model's.
+    model, or by a form of the calibrated `families`. Kernels of one `stream` run one after the
+    other, those of different streams side by side, up to `stream_tokens` tokens a step; a step of
+    more runs all on stream 0. A kernel of a later `stage` waits for all of the stage before; those
+    with a stage make up the attention module, which was measured whole. One without nodes occurs
+    right before the kernel `before`. `when`: the engine launches it always, or leaves it out of a
+    prefill none of whose rows has more entries than the indexer picks (`long_prefill_rows`), where
+    heads fill the tile (`few_heads`), or where there is one group of heads or one token
+    (`several_groups`). `math` is the class that the engine multiplies in, where it is not the
+    model's, and `math_on` that on some cores. `quantised`: its operand arrives in the format.
+    `launches` of plain kernels, and `prefill_launches` more in a prefill; `pads_to` so many heads.
+    `one_token_stream`: on its stream also where a prefill adds one token a request.
     """
 
     name: Name
     about: str = ""
     family: Name
     program: Program = "tile"
-    part: str | None = None
     families: tuple[FamilyRule, ...] = ()
     nodes: tuple[str, ...] = ()
     before: str | None = None
+    when: When = "always"
     math: str | None = None
+    math_on: dict[str, str] = Field(default_factory=dict)
+    quantised: bool = False
+    launches: Annotated[int, Field(ge=0)] = 0
+    prefill_launches: Annotated[int, Field(ge=0)] = 0
+    pads_to: Positive | None = None
+    core: CoreRule | None = None
     stream: Annotated[int, Field(ge=0)] = 0
     stream_tokens: Positive | None = None
+    one_token_stream: bool = False
     stage: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
@@ -163,25 +173,36 @@ class FusedKernel(StrictModel):
             raise KeyFaultError(
                 ("nodes",), f"kernel {self.name!r} has to have either 'nodes' or 'before'"
             )
-        if (self.program == "attention") != (self.part is not None):
+        if (self.program == "core") != (self.core is not None):
             raise KeyFaultError(
-                ("part",),
-                f"kernel {self.name!r} has program {self.program!r} and part {self.part!r}; "
-                "expected a part for program 'attention' and for no other",
+                ("core",),
+                f"kernel {self.name!r} has program {self.program!r}; the rule 'core' belongs to "
+                "program 'core' and to no other",
+            )
+        if (self.program == "pad") != (self.pads_to is not None):
+            raise KeyFaultError(
+                ("pads_to",),
+                f"kernel {self.name!r} has program {self.program!r}; 'pads_to' belongs to program "
+                "'pad' and to no other",
             )
         return self
 
-    def runs_beside(self, tokens: int, *, decode: bool) -> bool:
+    def runs_beside(self, tokens: int, phase: Phase) -> bool:
         """Whether a step of so many tokens puts the kernel on its own stream.
 
         Assumes: kernels of an attention module run on side streams in decode steps only.
         """
         few = self.stream_tokens is None or tokens <= self.stream_tokens
-        return few and (decode or self.program != "attention")
+        if not self.stage or phase.decode:
+            return few
+        return few and phase.single and self.one_token_stream
 
 
 class KernelSection(StrictModel):
     """Kernels of an engine, and the tiles of those that the tile model prices.
+
+    `module`: family of the attention modules that were measured whole, whose interval holds for
+    each of their kernels.
 
     `measured_as`: the engine in tables of measured kernels whose kernels these are.
     """
@@ -190,7 +211,7 @@ class KernelSection(StrictModel):
     matrix_tiles: MatrixTiles
     attention_tiles: AttentionTiles
     elementwise_tiles: ElementwiseTiles
-    attention: AttentionDecisions | None = None
+    module: Name | None = None
     kernels: Annotated[tuple[FusedKernel, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -204,19 +225,11 @@ class KernelSection(StrictModel):
                     ("kernels",),
                     f"kernel {kernel.name!r} is before {kernel.before!r}, which is none",
                 )
-            if kernel.program == "attention" and self.attention is None:
-                raise KeyFaultError(
-                    ("kernels",), f"kernel {kernel.name!r} needs the decisions in 'attention'"
-                )
         return self
 
     def kernel_of_node(self) -> dict[str, FusedKernel]:
         """The kernel of every node, by the node's path without the layer."""
         return {node: kernel for kernel in self.kernels for node in kernel.nodes}
-
-    def attention_kernels(self) -> Mapping[str, FusedKernel]:
-        """Kernels of the attention module by their part, in order."""
-        return {kernel.part: kernel for kernel in self.kernels if kernel.part is not None}
 
 
 def _refuse_repeated(what: str, names: Iterable[str]) -> None:

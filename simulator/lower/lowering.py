@@ -10,18 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from simulator.lower.kernel import Demand, Kernel, Operand
+from simulator.lower.phase import Phase, phase_of
 from simulator.lower.profile import EngineProfile
 from simulator.lower.template import KernelTemplate, LayerTemplate, lower_layer, resolve
 from workloads.graph import Graph, Node
 from workloads.run_stats import RunStats
 
 
-def lower(graph: Graph, profile: EngineProfile, stats: RunStats) -> tuple[Kernel, ...]:
+def lower(
+    graph: Graph, profile: EngineProfile, stats: RunStats, phase: Phase | None = None
+) -> tuple[Kernel, ...]:
     """Kernels in launch order; every node of the graph with any work is in exactly one of them.
 
+    `phase` is told by the step's shapes unless it is given.
     Raises `UnsupportedError` naming the node or the kernels that the profile cannot place.
     """
-    lowering = _Lowering(graph, profile, stats)
+    lowering = _Lowering(graph, profile, stats, phase or phase_of(graph.step))
     placed = lowering.placed()
     spans = _ValueSpans(graph)
     for kernel in placed:
@@ -68,10 +72,11 @@ class _ValueSpans:
 class _Lowering:
     """Templates of the layers met so far, and demands with the operands filled in."""
 
-    def __init__(self, graph: Graph, profile: EngineProfile, stats: RunStats) -> None:
+    def __init__(self, graph: Graph, profile: EngineProfile, stats: RunStats, phase: Phase) -> None:
         self.graph = graph
         self.profile = profile
         self.stats = stats
+        self.phase = phase
         self.outside = _read_outside(graph)
         self.templates: dict[object, LayerTemplate] = {}
         self.demands: dict[object, Demand] = {}
@@ -109,6 +114,7 @@ class _Lowering:
             scope=scope,
             kind=self.graph.kinds.get(scope, scope),
             stream=template.stream,
+            stage=template.fused.stage,
             after=template.after,
             nodes=tuple(placed.nodes[i].path for i in template.nodes),
             demand=self.demands[key],
@@ -118,7 +124,7 @@ class _Lowering:
         key = self._layer_key(nodes)
         if key not in self.templates:
             self.templates[key] = lower_layer(
-                self.graph, nodes, self.outside, self.profile, self.stats
+                self.graph, nodes, self.outside, self.profile, self.stats, self.phase
             )
         return self.templates[key]
 

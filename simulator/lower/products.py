@@ -25,11 +25,12 @@ from workloads.work import Work
 
 
 def products_of(
-    node: Node, work: Work, step: StepShape, fetched: float = 0.0
+    node: Node, work: Work, step: StepShape, fetched: float = 0.0, operand: int = 0
 ) -> tuple[Product, ...]:
     """Matrix products of a node: none, or one whose multiply-adds are those of the work.
 
-    `fetched` are the cache entries that blocks of queries fetch, each as often as it is fetched.
+    `fetched` are the cache entries that blocks of queries fetch, each as often as it is fetched;
+    `operand` numbers the activations among those of the kernel.
     """
     if not work.macs:
         return ()
@@ -54,6 +55,8 @@ def products_of(
             macs=macs,
             weight_elements=elements,
             partial_columns=partial,
+            weight_bytes=sum(work.param_bytes),
+            operand=operand,
         ),
     )
 

@@ -7,6 +7,7 @@ the cache is stored, or names the profile whose layout it shares; left out, it i
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ from simulator.basis.data_files import (
 )
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
-from simulator.layout.cache_layout import CacheLayout
+from simulator.layout.cache_layout import RATIO_OF_POOL, CacheLayout
 from simulator.lower.kernel_section import (
     AttentionTiles,
     ElementwiseTiles,
@@ -50,6 +51,9 @@ _PROFILES = Path(__file__).parent / "profiles"
 class EngineProfile(KernelSection):
     """One engine, at one version."""
 
+    def __hash__(self) -> int:
+        return id(self)
+
     name: Annotated[str, Field(min_length=1)]
     version: str
     note: str | None = None
@@ -76,14 +80,48 @@ def list_profiles() -> list[str]:
     return list_data_names(_PROFILES)
 
 
-def find_profile(name_or_path: str | Path) -> EngineProfile:
+def find_profile(name_or_path: str | Path, page_tokens: int | None = None) -> EngineProfile:
     """Engine profile by name (`ideal`) or by path to a YAML file of the same form.
 
     The name of a file's profile tells the file; kernels and a layout that it names by a relative
-    path are found beside it.
+    path are found beside it. `page_tokens` stands in for the engine's own logical page.
     """
     path = find_data_file("engine", name_or_path, _PROFILES)
-    return _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
+    found = _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
+    return found if page_tokens is None else _paged(found, page_tokens)
+
+
+@lru_cache(maxsize=64)
+def _paged(profile: EngineProfile, page_tokens: int) -> EngineProfile:
+    """The profile with pages of so many tokens.
+
+    Pools that keep the context take the size itself; pages of the window and of compressor rows
+    keep their proportion to the logical page, and hold a row at least. Raises InputError for a page
+    that does not hold whole entries of every pool.
+    """
+    layout = layout_of(profile)
+    pools = {}
+    for name, rule in layout.pools.items():
+        own = rule.page_tokens
+        if own is not None:
+            scaled = max(1, own * page_tokens // layout.page_tokens)
+            own = page_tokens if rule.lives == "context" else scaled
+        pools[name] = rule.model_copy(update={"page_tokens": own})
+    changes = {
+        "page_tokens": page_tokens,
+        "hit_tokens": math.lcm(page_tokens, layout.hit_tokens),
+        "pools": pools,
+    }
+    least = math.lcm(*RATIO_OF_POOL.values())
+    if page_tokens < 1 or page_tokens % least:
+        near = max(1, round(page_tokens / least)) * least
+        ratios = " and ".join(str(ratio) for ratio in sorted(set(RATIO_OF_POOL.values())))
+        raise InputError(
+            f"a page of {page_tokens:,} tokens cannot hold whole entries of every pool of "
+            f"{profile.name}, which stand for {ratios} tokens: --page-tokens is a multiple of "
+            f"{least:,}; try {near:,}"
+        )
+    return profile.model_copy(update={"layout": layout.model_copy(update=changes)})
 
 
 def layout_of(profile: EngineProfile) -> CacheLayout:

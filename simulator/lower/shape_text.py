@@ -17,11 +17,8 @@ def shape_text(demand: Demand) -> str:
 
 
 def program_text(demand: Demand) -> str:
-    """The program that prices the kernel, with its part of the attention module."""
-    named = demand.priced_as
-    if named is None:
-        return "tile"
-    return f"{named.program}/{named.part}" if named.part else named.program
+    """The program that prices the kernel."""
+    return demand.priced_as.program if demand.priced_as else "tile"
 
 
 def _product(product: Product) -> str:

@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator.basis.errors import UnsupportedError
-from simulator.lower.calls import AttentionCall, attention_call, is_decode
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand
-from simulator.lower.profile import EngineProfile, FusedKernel
+from simulator.lower.phase import Phase, uniform
+from simulator.lower.profile import EngineProfile, FusedKernel, layout_of
+from simulator.lower.sizes import core_of
+from simulator.lower.stored_rows import StoredRows
 from workloads.graph import Graph, Node
+from workloads.ops import GroupedLinear, TopK
 from workloads.run_stats import RunStats
 from workloads.work import Work
 
@@ -60,6 +63,7 @@ def lower_layer(
     outside: frozenset[str],
     profile: EngineProfile,
     stats: RunStats,
+    phase: Phase,
 ) -> LayerTemplate:
     """Template of a layer; `outside` are values that other layers or the caller read.
 
@@ -67,14 +71,12 @@ def lower_layer(
     another kernel that needs the first and feeds the last.
     """
     works = [graph.work(node, stats) for node in nodes]
-    attention = attention_call(nodes, graph) if profile.attention else None
-    layer = _Layer(nodes, works, profile, _left_out(profile, attention))
-    decode = is_decode(graph.step)
+    layer = _Layer(nodes, works, profile, _left_out(graph, nodes, profile, phase))
     edges = layer.edges()
     order = layer.ordered(edges)
     position = {name: i for i, name in enumerate(order)}
     exported = layer.exported(outside)
-    builder = DemandBuilder(graph, profile)
+    builder = DemandBuilder(graph, profile, StoredRows(layout_of(profile)), phase)
     kernels = []
     for name in order:
         members = [(i, nodes[i], works[i]) for i in layer.groups[name]]
@@ -82,10 +84,10 @@ def lower_layer(
         kernels.append(
             KernelTemplate(
                 fused=fused,
-                stream=fused.stream if fused.runs_beside(graph.step.tokens, decode=decode) else 0,
+                stream=fused.stream if fused.runs_beside(graph.step.tokens, phase) else 0,
                 nodes=tuple(layer.groups[name]),
                 after=tuple(sorted(position[other] for other in edges[name])),
-                demand=builder.demand(fused, [(n, work) for _, n, work in members], attention),
+                demand=builder.demand(fused, [(n, work) for _, n, work in members], nodes),
                 inputs=_inputs(members, layer.same),
                 outputs=_outputs(members, exported),
             )
@@ -93,14 +95,32 @@ def lower_layer(
     return LayerTemplate(tuple(kernels), tuple(sorted(layer.passing)))
 
 
-def _left_out(profile: EngineProfile, attention: AttentionCall | None) -> frozenset[str]:
-    """Kernels of the attention module, by name, that the engine does not launch for a call."""
-    if profile.attention is None or attention is None:
-        return frozenset()
-    from simulator.kernels.attention_present import left_out
+def _left_out(
+    graph: Graph, nodes: Sequence[Node], profile: EngineProfile, phase: Phase
+) -> frozenset[str]:
+    """Kernels of a layer, by name, that the engine does not launch for the step."""
+    return frozenset(
+        kernel.name
+        for kernel in profile.kernels
+        if kernel.when != "always" and not _launched(kernel, graph, nodes, phase)
+    )
 
-    absent = left_out(attention, profile.attention)
-    return frozenset(k.name for part, k in profile.attention_kernels().items() if part in absent)
+
+def _launched(kernel: FusedKernel, graph: Graph, nodes: Sequence[Node], phase: Phase) -> bool:
+    core, step = core_of(nodes), graph.step
+    if core is None:
+        return False
+    tokens, heads, _ = core.types.inputs[0].shape
+    if kernel.when == "few_heads":
+        return bool(heads < (kernel.pads_to or 0))
+    if kernel.when == "several_groups":
+        groups = [n.types.params[0].matrix[0] for n in nodes if isinstance(n.op, GroupedLinear)]
+        return bool(sum(groups) > 1 and tokens > 1)
+    picks = next((n.op for n in nodes if isinstance(n.op, TopK)), None)
+    if picks is None or phase.decode:
+        return True
+    _, new, past = uniform(step)
+    return bool((past + new) / picks.ratio > picks.top_k)
 
 
 class _Layer:

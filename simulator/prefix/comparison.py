@@ -11,11 +11,11 @@ from hwmodels.chip_price import find_price, list_priced_chips, priced_as
 from hwmodels.node import load_node
 from simulator.basis.errors import InputError
 from simulator.basis.whole import round_up
-from simulator.cost.question import AskedStep, ask
+from simulator.cost.question import AskedStep, ask, profile_of
 from simulator.cost.step_timer import StepTimer
 from simulator.layout.cache_layout import CacheLayout
 from simulator.layout.geometry import bind_layout
-from simulator.lower.profile import find_profile, layout_of
+from simulator.lower.profile import layout_of
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
 from simulator.prefix.eviction import parse_eviction
 from simulator.prefix.known_prefix import check_block_ids
@@ -56,7 +56,7 @@ class CacheDeployment:
     @property
     def layout(self) -> CacheLayout:
         """How the engine stores its cache."""
-        return layout_of(find_profile(self.asked.question.engine))
+        return layout_of(profile_of(self.asked.question))
 
     @property
     def layer_by_layer(self) -> bool:

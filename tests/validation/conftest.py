@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from simulator.kernels.validation import Row
+from simulator.calibration.fit import group_of
+from simulator.calibration.validation import Row
 from tests.validation.dram_rows import DramError, dram_errors
 from tests.validation.silicon_rows import cross_validated
 
@@ -32,8 +33,9 @@ def family_rows(shared_folder) -> FamilyRows:
 
     def rows(family: str) -> list[Row]:
         if family not in known:
-            path = shared_folder / f"{family}.pickle"
-            known[family] = _computed_once(path, lambda: cross_validated(family))
+            group = group_of(family)
+            path = shared_folder / f"{group[0]}.pickle"
+            known.update(_computed_once(path, lambda: cross_validated(group)))
         return known[family]
 
     return rows

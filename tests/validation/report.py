@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from simulator.kernels.calibration import FEWEST_ROWS
-from simulator.kernels.fit import chip_of, core_architecture
-from simulator.kernels.published import Comparison, PublishedFile, compared, read_published
-from simulator.kernels.published_constants import (
+from simulator.calibration.calibrate import FEWEST_ROWS
+from simulator.calibration.dispatch import chip_of
+from simulator.calibration.fit import fit_groups
+from simulator.calibration.published import Comparison, PublishedFile, compared, read_published
+from simulator.calibration.published_constants import (
     UNFITTED,
     FittedConstant,
     fitted_constants,
 )
+from simulator.calibration.validation import Row, Statistics, grouped, statistics_of
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.registry import FAMILIES
-from simulator.kernels.validation import Row, Statistics, grouped, statistics_of
 from tests.validation.dram_rows import DramError, dram_errors, dram_statistics
 from tests.validation.silicon_rows import (
     ENOUGH_ROWS,
@@ -34,16 +36,17 @@ ERRORS = ("n", "median", "mean", "p90", "bias", "held")
 HEAD = f"""# Validation
 
 `make validation` writes this file from the rows in `silicon/` and `dram/`, the constants in
-`simulator/kernels/constants/` and the figures in `simulator/kernels/published.yaml`; a test holds
-it to what is computed.
+`simulator/kernels/constants/` and the figures in `simulator/calibration/published.yaml`; a test
+holds it to what is computed.
 
 Rows of H200 (hopper) and B200 (blackwell). Five-fold cross-validation: each row is predicted with
-constants fitted to the other four fifths. A whole module is predicted with the constants that its
-kernels have from their own tables. Errors are |predicted - measured| / measured; the bias is the
-mean logarithm of predicted over measured; `held` is the share of rows within the predicted p10 to
-p90 interval, which follows from the other folds. An error under 1 us counts as none on Blackwell
-rows of vLLM under 20 us, whose timer ticks in steps of 2.05 us. Families of fewer than
-{FEWEST_ROWS} rows on an architecture are not fitted there.
+constants fitted to the other four fifths. A row is lowered by the engine's profile as a tiny graph;
+a whole module is predicted with the constants that its kernels have from their own tables. Errors
+are |predicted - measured| / measured; the bias is the mean logarithm of predicted over measured;
+`held` is the share of rows within the predicted p10 to p90 interval, which follows from the other
+folds. An error under 1 us counts as none on Blackwell rows of vLLM under 20 us, whose timer ticks
+in steps of 2.05 us. Families of fewer than {FEWEST_ROWS} rows on an architecture are not fitted
+there.
 
 The same figures by file, operation, engine and chip, and the worst rows with reasons:
 `v4sim validate tests/validation/silicon --cv`."""
@@ -214,7 +217,7 @@ def report(by_family: RowsByFamily, runs: Sequence[DramError]) -> str:
         "## Published figures",
         f"{covered} of {len(content.rows)} figures, never fitted to. `time` is ours over theirs, "
         "less one: above 0 the model is slower. Sources are spelt out in "
-        "`simulator/kernels/published.yaml`.",
+        "`simulator/calibration/published.yaml`.",
         published_table(content),
         left_out_table(content),
     ]
@@ -230,7 +233,7 @@ def _sentence(found: Statistics) -> str:
 
 def main() -> None:
     """Cross-validates all families, runs the DRAM rows and writes the report."""
-    by_family = {family: cross_validated(family) for family in FAMILIES}
+    by_family = {f: rows for group in fit_groups() for f, rows in cross_validated(group).items()}
     REPORT.write_text(report(by_family, dram_errors()))
     print(f"wrote {REPORT}")
 

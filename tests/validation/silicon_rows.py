@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from simulator.kernels.dispatch import NOT_COVERED, DispatchedTable, dispatched
+from simulator.calibration.dispatch import RowSet, dispatched
+from simulator.calibration.tables_in_folder import read_folder
+from simulator.calibration.validation import Row, Statistics, cross_validated_rows, statistics_of
 from simulator.kernels.registry import FAMILIES
-from simulator.kernels.tables_in_folder import read_folder
-from simulator.kernels.validation import Row, Statistics, statistics_of, validate_tables
 
 SILICON = Path(__file__).parent / "silicon"
 # From so many rows on, a family's intervals must hold this share of rows left out of the fit.
@@ -53,7 +51,7 @@ _QUANTISED = (*_named("gemm_fp8"), *_named("gemm_nvfp4"))
 GROUPS = (
     _group("whole modules, SGLang and vLLM", _OPEN_MODULES, 0.045, 0.12),
     _group("whole modules, TensorRT-LLM", ("attention_module_trtllm",), 0.08, 0.20),
-    _group("sparse attention core", ("sparse_core_vllm",), 0.05, 0.13),
+    _group("sparse attention core", ("sparse_core_flashmla",), 0.05, 0.13),
     _group("top-k v2", ("top_k_v2",), 0.05, 0.13),
     _group("index logits, SGLang", ("index_logits_sglang",), 0.05, 0.13),
     _group("index logits, vLLM", ("index_logits_vllm",), 0.07, 0.17),
@@ -68,18 +66,16 @@ GROUPS = (
 
 
 @cache
-def silicon_tables() -> tuple[DispatchedTable, ...]:
-    """The carried tables with the family of every row."""
-    return tuple(dispatched(table) for table in read_folder(SILICON).measured)
+def silicon_rows() -> RowSet:
+    """The carried rows with the family of each."""
+    return dispatched(read_folder(SILICON).measured)
 
 
-def cross_validated(family: str) -> list[Row]:
-    """The family's rows, each predicted with constants fitted to the other folds."""
-    alone = [
-        DispatchedTable(whole.table, np.where(whole.families == family, family, NOT_COVERED))
-        for whole in silicon_tables()
-    ]
-    return validate_tables(alone, cross=True, progress=lambda _: None)
+def cross_validated(families: Sequence[str]) -> dict[str, list[Row]]:
+    """Rows of families that are fitted together, each predicted by a fit to the other folds."""
+    rows = silicon_rows().chosen(lambda row: row.family in families)
+    found = cross_validated_rows(families, rows)
+    return {family: [row for row in found if row.family == family] for family in families}
 
 
 def group_statistics(by_family: RowsByFamily) -> dict[Group, Statistics]:

@@ -5,17 +5,17 @@ from collections import Counter
 
 import pytest
 
-from simulator.cli.main import main
-from simulator.kernels.attention_module import AttentionModule
-from simulator.kernels.constants_file import read_constants
-from simulator.kernels.family import MOST_CONSTANTS
-from simulator.kernels.published_constants import (
+from simulator.calibration.published_constants import (
     KERNEL_OF,
     MODULES,
     UNFITTED,
     fitted_constants,
     listed_family,
 )
+from simulator.cli.main import main
+from simulator.kernels.attention_module import AttentionModule
+from simulator.kernels.constants_file import read_constants
+from simulator.kernels.family import MOST_CONSTANTS
 from simulator.kernels.registry import FAMILIES
 
 FITTED = fitted_constants()
@@ -53,7 +53,8 @@ def test_the_mapping_names_what_modules_are_fitted_with_and_no_more():
 
 def test_kernels_of_a_module_are_listed_under_their_engine():
     assert listed_family("attention_module_vllm", "move") == "elementwise_vllm"
-    assert listed_family("attention_module_sglang", "core_key_cycles") == "sparse_core_sglang"
+    trtllm = listed_family("attention_module_trtllm", "vector_ops_per_clock")
+    assert trtllm == "sparse_core_trtllm"
     assert listed_family("gemm_fp8_trtllm", "move") == "gemm_fp8_trtllm"
 
 

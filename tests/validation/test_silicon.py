@@ -5,17 +5,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simulator.kernels.dispatch import NOT_COVERED
-from simulator.kernels.fit import chip_of, core_architecture
+from simulator.calibration.dispatch import NOT_COVERED, chip_of
+from simulator.calibration.validation import statistics_of
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.registry import FAMILIES
-from simulator.kernels.validation import statistics_of
 from tests.validation.silicon_rows import (
     ENOUGH_ROWS,
     GROUPS,
     LEAST_HELD,
     MOST_HELD,
     SILICON,
-    silicon_tables,
+    silicon_rows,
 )
 
 ROWS = {
@@ -29,11 +29,11 @@ ROWS = {
 
 
 def rows_of(family):
-    return sum(len(table.rows_of(family)) for table in silicon_tables())
+    return len(silicon_rows().of(family))
 
 
-def test_every_carried_row_is_covered_by_one_family():
-    assert {t.table.path.name: len(t.table) for t in silicon_tables()} == ROWS
+def test_every_carried_row_is_lowered_and_judged_under_one_family():
+    assert Counter(row.file for row in silicon_rows().rows) == ROWS
     assert rows_of(NOT_COVERED) == 0
     assert sum(rows_of(family) for family in FAMILIES) == sum(ROWS.values())
 

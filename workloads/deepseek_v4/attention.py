@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.precision import Precision, linear_weight
+from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import HALVES, layer_regions
 from workloads.dtype import BF16, FP32, DType
 from workloads.entry_format import PlainEntry
@@ -56,7 +56,7 @@ class AttentionBuilder:
         self.precision = precision
         self.ratio = ratio
         self.rotary = rotary_table(config, ratio)
-        self.stored = linear_weight(config)
+        self.stored = precision.linear_weight(config)
         self.hidden: Axis = ("hidden", config.hidden_size)
         self.q_lora: Axis = ("q_lora", config.q_lora_rank)
         self.regions = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from workloads.deepseek_v4.attention import AttentionBuilder
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.precision import Precision, linear_weight
+from workloads.deepseek_v4.precision import Precision
 from workloads.dtype import BF16, FP32, INT64
 from workloads.graph import GraphBuilder
 from workloads.ops import (
@@ -40,7 +40,7 @@ class BlockBuilder:
         self.graph = graph
         self.config = config
         self.precision = precision
-        self.stored = linear_weight(config)
+        self.stored = precision.linear_weight(config)
         self.clamp_shared_expert = clamp_shared_expert
         self.hidden = ("hidden", config.hidden_size)
         self.streams = ("streams", config.hc_mult)

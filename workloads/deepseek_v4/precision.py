@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from simulator.basis.errors import InputError, unknown_name
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.dtype import FP4_GROUP, FP8_BLOCK, DType
+from workloads.dtype import BF16, FP4_GROUP, FP8_BLOCK, DType
 from workloads.entry_format import (
     Bf16Entry,
     EntryFormat,
@@ -18,6 +18,7 @@ from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 EXPERT_DTYPES = ("fp4", "fp8")
 INDEX_DTYPES = ("fp8", "fp4", "bf16")
 KV_DTYPES = ("fp8", "bf16")
+LINEAR_DTYPES = ("fp8", "bf16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +26,28 @@ class Precision:
     """Stored formats. FP8 index keys are what engines use by default; FP4 is the checkpoint's.
 
     `expert` fp4 multiplies FP8 activations with FP4 weights; fp8 is the repacked form (one byte a
-    weight, 128 x 128 scales; lossless for V4 by its report).
+    weight, 128 x 128 scales; lossless for V4 by its report). `linear` bf16 has all other FP8
+    weights unpacked.
     """
 
     expert: str = "fp4"
     index: str = "fp8"
     kv: str = "fp8"
+    linear: str = "fp8"
 
     def __post_init__(self) -> None:
         for what, value, allowed in (
             ("expert dtype", self.expert, EXPERT_DTYPES),
             ("index dtype", self.index, INDEX_DTYPES),
             ("kv dtype", self.kv, KV_DTYPES),
+            ("linear dtype", self.linear, LINEAR_DTYPES),
         ):
             if value not in allowed:
                 raise InputError(unknown_name(what, value, allowed))
+
+    def linear_weight(self, config: ModelConfig) -> DType:
+        """Stored format of the linear layers but those that checkpoints keep in BF16."""
+        return BF16 if self.linear == "bf16" else linear_weight(config)
 
     def expert_weight(self, config: ModelConfig) -> DType:
         """Stored format of the routed experts."""

@@ -18,10 +18,10 @@ SIZES = [512 * 4**power for power in range(10)]
 
 def predicted_us(chip, size, ranks):
     calls = {
-        "num_gpus": np.array([float(ranks)]),
-        "op_name": np.array(["all_gather"]),
-        "message_size": np.array([float(size)]),
-        "nccl_dtype": np.array(["half"]),
+        "ranks": np.array([float(ranks)]),
+        "operation": np.array(["all_gather"]),
+        "message_bytes": np.array([2.0 * size]),
+        "floating": np.array([1.0]),
     }
     spec = find_chip(chip)
     values = constants_for("nccl_ring", spec).values
@@ -264,7 +264,7 @@ def test_interrupted_calibration_writes_nothing(capsys, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simulator.kernels.calibration.cross_validate", interrupt)
+    monkeypatch.setattr("simulator.calibration.calibrate.cross_validate", interrupt)
     code, _, _ = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants")
     assert code == 130
     assert not (tmp_path / "constants").exists()

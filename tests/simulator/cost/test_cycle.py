@@ -117,5 +117,5 @@ def test_lowering_divides_every_cache_byte_by_pattern() -> None:
         if kernel.name in ("core", "index_score"):
             sizes |= {(kernel.name, run.run_bytes) for run in reads}
         assert fetch_factor(demand, traffic(demand, asked.chip.llc_bytes), asked.chip) == 1
-    # Picked entries, two of a C128 page, 128 rows of a window, 64 index keys of 132 bytes.
-    assert {("core", 584), ("core", 1168), ("core", 128 * 584), ("index_score", 64 * 132)} <= sizes
+    # Pages of 128 tokens: picked entries, one of a C128 page, 128 rows of a window, 32 index keys.
+    assert {("core", 584), ("core", 128 * 584), ("index_score", 32 * 132)} <= sizes

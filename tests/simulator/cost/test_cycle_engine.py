@@ -65,7 +65,7 @@ def test_without_recorded_choices_calibrated_kernels_cost_what_they_do_by_tiles(
     assert cycle.total_ps == pytest.approx(tile.total_ps, rel=0.02)
     assert any("calibrated kernel waits" in line for line in cycle.assumptions)
     fp4 = costed("cycle", index_dtype="fp4")
-    assert any("Index keys asked for in fp4" in sentence for sentence in fp4.priced_as)
+    assert any("Index keys in fp4" in sentence for sentence in fp4.priced_as)
 
 
 def test_recorded_experts_change_what_their_layer_waits_for() -> None:

@@ -1,19 +1,18 @@
-"""A step's attention kernels take the time that the module's family predicts for the same call."""
+"""A step's attention kernels take the time of the same module as a measured row."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
+from simulator.calibration.measured_rows import measured_calls
 from simulator.cost.engine_price import engine_price
+from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Target
-from simulator.cost.programs import PROGRAMS
+from simulator.cost.programs import program_calls
 from simulator.cost.roofline import roofline_price
 from simulator.cost.timeline import simulate_layer
-from simulator.kernels.constants_file import constants_for
-from simulator.kernels.registry import find_family
 from simulator.lower.kernel import Kernel
 from simulator.lower.lowering import lower
 from simulator.lower.profile import find_profile
@@ -68,11 +67,7 @@ def test_attention_of_a_layer_is_the_module(
         own = [kernel for kernel in kernels if kernel.scope == scope]
         prices = [engine_price(kernel.demand, target) for kernel in own]
         places = simulate_layer(own, prices, spec)
-        attention = [
-            place
-            for kernel, place in zip(own, places, strict=True)
-            if kernel.demand.priced_as and kernel.demand.priced_as.program == "attention"
-        ]
+        attention = [place for kernel, place in zip(own, places, strict=True) if kernel.stage]
         spent = max(p.end_ps for p in attention) - min(p.start_ps for p in attention)
         expected = module_ps(kind, model, tensor, target, shape)
         raised = sum(raised_ps(kernel, target) for kernel in own)
@@ -83,10 +78,9 @@ def test_attention_of_a_layer_is_the_module(
 
 def raised_ps(kernel: Kernel, target: Target) -> float:
     """What a kernel takes longer than its program says, because its roofline does."""
-    named = kernel.demand.priced_as
-    if named is None or named.program != "attention":
+    if not kernel.stage:
         return 0.0
-    priced = PROGRAMS["attention"](kernel.demand, target)
+    priced = priced_calls(program_calls(kernel.demand, target), target.chip)
     assert priced is not None
     floor = roofline_price(kernel.demand, target)
     return max(0.0, floor.alone_ps - float(priced.parts.total[0]) * 1e12)
@@ -95,25 +89,22 @@ def raised_ps(kernel: Kernel, target: Target) -> float:
 def module_ps(
     kind: str, model: str, tensor: int, target: Target, shape: tuple[int, int, int]
 ) -> float:
-    """Time of the whole module by its family, as `validate` asks for a measured row."""
-    decisions = target.profile.attention
-    assert decisions is not None
+    """Time of the whole module as `validate` predicts a measured row, with real scores."""
     batch, new, past = shape
-    heads = {"v4-flash": 64, "v4-pro": 128}[model] // tensor
-    phase = "decode" if new == 1 else "prefill"
-    texts = {
-        "op": f"{kind}_{phase}_module",
+    row = {
+        "op": f"{kind}_{'decode' if new == 1 else 'prefill'}_module",
+        "engine": target.profile.name,
         "model": model,
         "gemm_dtype": "fp8_block",
         "scores": "top_last",
         "weights": "cold",
+        "local_heads": {"v4-flash": 64, "v4-pro": 128}[model] // tensor,
+        "batch": batch,
+        "new_tokens": new,
+        "past_tokens": past,
     }
-    numbers = {"local_heads": heads, "batch": batch, "new_tokens": new, "past_tokens": past}
-    columns = {name: np.array([value]) for name, value in texts.items()}
-    columns |= {name: np.array([float(value)]) for name, value in numbers.items()}
-    family = find_family(decisions.family)
-    constants = constants_for(decisions.family, target.chip).values
-    return float(family.parts(columns, target.chip, constants).total[0]) * 1e12
+    parts = measured_calls([row], [target.chip]).parts()
+    return float(parts.total[0]) * 1e12
 
 
 def test_the_fixed_part_is_a_kernel_of_its_own() -> None:

@@ -18,7 +18,7 @@ from simulator.cost.step import cost_step
 from simulator.lower.kernel import Demand
 from simulator.lower.lowering import lower
 from simulator.lower.profile import find_profile, list_profiles
-from tests.simulator.kernels.attention_support import with_bandwidth, with_clock
+from tests.simulator.kernels.row_support import with_bandwidth, with_clock
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision

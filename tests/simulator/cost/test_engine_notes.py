@@ -1,4 +1,4 @@
-"""Formats that are asked for and whose kernels are priced as another's are said at once."""
+"""Formats that are asked for are priced; those that no kernel was measured in are said at once."""
 
 import json
 from pathlib import Path
@@ -7,34 +7,58 @@ import pytest
 
 from simulator.cli.main import main
 from simulator.cost.question import ask
-from simulator.cost.result import StepResult
+from simulator.cost.result import KernelRecord, StepResult
 from simulator.cost.step import cost_step
 
 MEASURED = ("sglang-0.5", "vllm-0.22", "vllm-0.33", "trtllm-1.3")
 
 
 def costed(chip: str, **options: object) -> StepResult:
-    asked = ask(model="v4-flash", chip=chip, count=8, batch=16, context=65_536, **options)  # type: ignore[arg-type]
+    given = {"model": "v4-flash", "count": 8, "batch": 16, "context": 65_536, **options}
+    asked = ask(chip=chip, **given)  # type: ignore[arg-type]
     return cost_step(asked.question, asked.config, asked.chip, asked.node)
 
 
 @pytest.mark.parametrize("engine", MEASURED)
-def test_fp4_index_keys_change_bytes_alone_where_it_says_so(engine: str) -> None:
+def test_fp4_index_keys_take_less_time_as_if_there_were_a_kernel(engine: str) -> None:
     fp8, fp4 = (costed("b200", engine=engine, index_dtype=dtype) for dtype in ("fp8", "fp4"))
     assert fp8.priced_as == ()
-    assert fp4.priced_as == (
-        f"Index keys asked for in fp4; {engine}'s kernels are priced as fp8: only bytes of memory "
-        "and capacity change",
-    )
-    assert fp4.total_ps == fp8.total_ps
+    assert fp4.priced_as == (f"Index keys in fp4: as if {engine} had this kernel, not measured",)
     assert fp4.memory.state_bytes < fp8.memory.state_bytes
+    before, after = (scan(result) for result in (fp8, fp4))
+    assert after.duration_ps < before.duration_ps
+    # Wider than what was measured, on the same side of the time.
+    assert after.high_ps / after.duration_ps > before.high_ps / before.duration_ps
+    assert (before.calibrated, after.calibrated) == (True, False)
+    others = [[k.duration_ps for k in r.kernels if k.name != "index_score"] for r in (fp8, fp4)]
+    changed = sum(a != b for a, b in zip(*others, strict=True))
+    # Besides the scan: rotating, rounding and storing keys of other bytes.
+    assert changed <= 21 * 2
 
 
-def test_wider_keys_may_take_longer_and_say_so() -> None:
-    fp8, bf16 = (costed("h200", index_dtype=dtype) for dtype in ("fp8", "bf16"))
-    (said,) = bf16.priced_as
-    assert "times only where the roofline of bf16 is longer" in said
-    assert bf16.total_ps > fp8.total_ps
+@pytest.mark.parametrize("engine", MEASURED)
+def test_wider_rows_take_longer(engine: str) -> None:
+    fp8, index, rows = (
+        costed("h200", engine=engine, **dtype)
+        for dtype in ({}, {"index_dtype": "bf16"}, {"kv_dtype": "bf16"})
+    )
+    assert index.priced_as == (f"Index keys in bf16: as if {engine} had this kernel, not measured",)
+    assert rows.priced_as == (
+        f"Cache entries in bf16: as if {engine} had this kernel, not measured",
+    )
+    assert scan(index).duration_ps > scan(fp8).duration_ps
+    assert any(not kernel.calibrated for kernel in rows.kernels if kernel.name == "core")
+
+
+def test_hopper_unpacks_fp4_keys_for_every_row() -> None:
+    fp8, fp4 = (costed("h200", index_dtype=d, context=8192) for d in ("fp8", "fp4"))
+    (said,) = fp4.priced_as
+    assert said.startswith("Index keys in fp4, unpacked to fp8: as if sglang-0.5 had this kernel")
+    assert scan(fp4).duration_ps > scan(fp8).duration_ps
+
+
+def scan(result: StepResult) -> KernelRecord:
+    return next(kernel for kernel in result.kernels if kernel.name == "index_score")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +71,7 @@ def test_kernels_that_follow_the_format_say_nothing(options: dict[str, str]) -> 
     assert fp4.total_ps < fp8.total_ps
 
 
-SAID = "Index keys asked for in fp4; sglang-0.5's kernels are priced as fp8: "
+SAID = "Index keys in fp4: as if sglang-0.5 had this kernel, not measured"
 COMMANDS = [
     ["step", "--model", "v4-flash", "--chip", "b200", "--count", "8", "--index-dtype", "fp4"],
     ["layout", "--chip", "b200", "--pages", "128,256", "--padding", "engine", "--grouping",

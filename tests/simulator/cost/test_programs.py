@@ -10,46 +10,59 @@ from hwmodels.chip import find_chip
 from hwmodels.node import find_node
 from simulator.basis.errors import InputError
 from simulator.cost.engine_price import engine_price
+from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Target
-from simulator.cost.programs import PROGRAMS
+from simulator.cost.programs import program_calls
 from simulator.cost.records import step_interval
 from simulator.kernels.causes import CAUSES, binding_resource, shared_out
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.interval import interval_of
-from simulator.lower.calls import CollectiveCall, ExpertsCall
 from simulator.lower.kernel import Demand, Operand, Product, ProgramCall, Shape
 from simulator.lower.kernel_section import FamilyRule
 from simulator.lower.profile import find_profile
+from simulator.lower.sizes import row
 from tests.reports.factory import make_kernel
 
-CALL = ExpertsCall(
-    tokens=64, own_tokens=64, experts=256, per_token=6, held=256, hidden=4096, inner=256
-)
+CALL = {
+    "tokens": 64,
+    "own_tokens": 64,
+    "experts": 256,
+    "per_token": 6,
+    "held": 256,
+    "hidden": 4096,
+    "inner": 256,
+}
 
 
 def target(chip: str = "h200", engine: str = "sglang-0.5", count: int = 8) -> Target:
     return Target(find_chip(chip), find_node(chip, count), find_profile(engine))
 
 
-def named(kernel: str, program: str, call: object = None) -> ProgramCall:
-    return ProgramCall(kernel=kernel, program=program, part=None, call=call)  # type: ignore[arg-type]
+def named(kernel: str, program: str, **sizes: object) -> ProgramCall:
+    rows = (row(**sizes),) if sizes else ()
+    return ProgramCall(kernel=kernel, program=program, rows=rows)
 
 
 def products(math: str) -> tuple[Product, ...]:
     sizes = {"count": 1, "rows": 64, "columns": 512, "depth": 4096, "macs": 64 * 512 * 4096}
-    return (Product(shape=Shape.MATRIX, math=math, **sizes),)
+    weights = 512 * 4096 * 2.0
+    return (Product(shape=Shape.MATRIX, math=math, weight_bytes=weights, **sizes),)
 
 
-def experts(call: ExpertsCall = CALL, math: str = "fp8") -> Demand:
-    return Demand(
-        family="experts", priced_as=named("experts", "moe", call), products=products(math)
-    )
+def experts(math: str = "fp8", **changes: int) -> Demand:
+    given = CALL | changes
+    slots = given["tokens"] * given["per_token"] * given["held"] // given["experts"]
+    each = slots * given["inner"] * given["hidden"]
+    sizes = {"slots": slots, "up_columns": 2 * given["inner"], "vector_ops": 0}
+    sizes |= {"up_macs": 2 * each, "down_macs": each}
+    bytes_ = {"fp8": 1.0, "fp8xfp4": 0.53125}[math]
+    call = named("experts", "moe", **given, **sizes, up_bytes=bytes_, down_bytes=bytes_)
+    return Demand(family="experts", priced_as=call, products=products(math))
 
 
 def seconds(demand: Demand, own: Target) -> float:
-    assert demand.priced_as is not None
-    priced = PROGRAMS[demand.priced_as.program](demand, own)
+    priced = priced_calls(program_calls(demand, own), own.chip)
     assert priced is not None
     return float(priced.parts.total[0])
 
@@ -87,22 +100,20 @@ def test_experts_take_the_family_of_format_and_cores() -> None:
 
 
 def test_a_rank_of_expert_groups_has_its_share_of_experts_and_rows() -> None:
-    whole = replace(CALL, tokens=4096, own_tokens=512)
-    eighth = replace(whole, held=32)
-    assert seconds(experts(eighth), target()) < 0.3 * seconds(experts(whole), target())
+    whole = {"tokens": 4096, "own_tokens": 512}
+    assert seconds(experts(**whole, held=32), target()) < 0.3 * seconds(experts(**whole), target())
     # Eight times the tokens over eight groups: as many rows and experts as one rank alone has.
-    alone = replace(CALL, tokens=512, own_tokens=512, experts=32, held=32)
-    several = replace(CALL, tokens=4096, own_tokens=512, held=32)
-    assert seconds(experts(several), target()) == pytest.approx(
-        seconds(experts(alone), target()), rel=0.15
+    alone = {"tokens": 512, "own_tokens": 512, "experts": 32, "held": 32}
+    assert seconds(experts(**whole, held=32), target()) == pytest.approx(
+        seconds(experts(**alone), target()), rel=0.15
     )
 
 
 def exchange(sent: int, *, decode: bool, span: int = 8) -> Demand:
-    call = CollectiveCall(operation="all_to_all", message_bytes=sent, decode=decode)
+    sizes = {"operation": "all_to_all", "message_bytes": sent, "decode": float(decode)}
     return Demand(
         family="collective",
-        priced_as=named("dispatch", "exchange", call),
+        priced_as=named("dispatch", "exchange", **sizes, floating=1.0),
         link_bytes=sent,
         link_phases=1,
         link_ranks=span,

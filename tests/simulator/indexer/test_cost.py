@@ -129,15 +129,15 @@ def test_unpacking_costs_time_where_vector_units_are_slow():
     assert after == scan_price(asked("v4-flash", "ascend-910c", 131072, 64, 8, "fp4"))
 
 
-def test_measured_kernels_say_that_they_do_not_unpack():
-    for chip, said in (("h200", True), ("b200", False)):
+def test_measured_engines_say_what_is_unpacked():
+    for chip, said in (("h200", ", unpacked to fp8: as if"), ("b200", ": as if")):
         step = ask(
             model="v4-flash", chip=chip, count=8, engine="sglang-0.5", index_dtype="fp4", batch=8
         )
         result = cost_step(step.question, step.config, step.chip, step.node)
-        assert "Index keys asked for in fp4; sglang-0.5's" in " ".join(result.priced_as)
-        notes = result.notes
-        assert any(f"{chip} would have to unpack index keys in fp4" in n for n in notes) is said
+        assert result.priced_as == (
+            f"Index keys in fp4{said} sglang-0.5 had this kernel, not measured",
+        )
 
 
 @pytest.mark.parametrize("chip", list_chips())

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip
+from simulator.calibration.row_entries import entry_of
 from simulator.kernels import graph_all_reduce, nccl
 from simulator.kernels.family import check_families
 from simulator.kernels.link_traffic import (
@@ -16,7 +17,7 @@ from simulator.kernels.link_traffic import (
     two_shot,
 )
 from simulator.kernels.nccl import rank_bytes_per_s
-from tests.simulator.kernels.attention_support import CHIPS, check_laws, errors_of_rows, fitted, one
+from tests.simulator.kernels.row_support import CHIPS, check_laws, errors_of_rows, fitted, one
 
 FAMILIES = {**nccl.FAMILIES, **graph_all_reduce.FAMILIES}
 HEADER = (
@@ -54,13 +55,17 @@ CONSTANTS = {
 
 
 def nccl_call(elements, ranks=8, operation="all_gather", dtype="half"):
-    return one(num_gpus=ranks, op_name=operation, message_size=elements, nccl_dtype=dtype)
+    size = {"half": 2, "int8": 1}[dtype]
+    return one(
+        ranks=ranks,
+        operation=operation,
+        message_bytes=elements * size,
+        floating=float(dtype == "half"),
+    )
 
 
 def graph_call(family, elements, ranks=8):
-    return one(
-        engine=ENGINES[family], num_gpus=ranks, message_size=elements, allreduce_dtype="bfloat16"
-    )
+    return one(engine=ENGINES[family], ranks=ranks, message_bytes=2 * elements)
 
 
 def call_of(family, elements, ranks):
@@ -128,12 +133,13 @@ def test_beyond_its_buffers_an_engine_leaves_it_to_nccl():
 def test_versions_tell_the_sglang_kernels_apart():
     row = {"op": "custom_allreduce", "kernel_source": "SGLang_CustomAllReduce_graph"}
     for engine, taker in (
-        ("sglang-0.5.6.post2", "graph_all_reduce_peer"),
+        ("sglang-0.5.6", "graph_all_reduce_peer"),
         ("sglang-0.5.10", "graph_all_reduce_peer"),
         ("sglang-0.5.14", "graph_all_reduce_sglang"),
     ):
-        covering = [n for n, f in FAMILIES.items() if f.covers({**row, "engine": engine})]
-        assert covering == [taker]
+        assert entry_of({**row, "engine": engine}).judged == taker
+    old = {"op": "custom_allreduce", "kernel_source": "TRTLLM", "engine": "sglang-0.5.6.post2"}
+    assert entry_of(old).judged == "graph_all_reduce_trtllm"
 
 
 def test_a_mesh_gives_two_ranks_one_link():
@@ -173,6 +179,6 @@ def test_a_larger_message_never_takes_less(family, elements, more, ranks):
 
 
 def test_carried_rows_are_met():
-    errors = errors_of_rows(FAMILIES, HEADER, ROWS)
+    errors = errors_of_rows(HEADER, ROWS)
     assert np.median(errors) < 0.08
     assert max(errors) < 0.3

@@ -6,6 +6,7 @@ import pytest
 
 from hwmodels.chip import find_chip, list_chips
 from simulator.basis.errors import FileFormatError, InputError
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
 from simulator.kernels.constants_file import (
     FOLDER,
@@ -20,7 +21,6 @@ from simulator.kernels.constants_file import (
     write_constants,
 )
 from simulator.kernels.family import MOST_CONSTANTS
-from simulator.kernels.fit import core_architecture
 from simulator.kernels.registry import FAMILIES
 
 

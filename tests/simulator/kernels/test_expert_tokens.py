@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from simulator.basis.errors import InputError
 from simulator.kernels.expert_tokens import (
     DRAWS,
+    _histogram,
     expected_experts,
     expert_draws,
     expert_tiles,
@@ -17,10 +18,10 @@ DISTRIBUTIONS = ("balanced", "power_law_1.01", "power_law_1.2", "power_law_0.5")
 def calls(tokens, experts=8, topk=2, distribution="balanced", ranks=1):
     tokens = np.atleast_1d(np.asarray(tokens, float))
     return {
-        "num_tokens": tokens,
-        "num_experts": np.full(tokens.shape, float(experts)),
-        "topk": np.full(tokens.shape, float(topk)),
-        "moe_ep_size": np.full(tokens.shape, float(ranks)),
+        "tokens": tokens,
+        "experts": np.full(tokens.shape, float(experts)),
+        "per_token": np.full(tokens.shape, float(topk)),
+        "held": np.full(tokens.shape, float(experts // ranks)),
         "distribution": np.full(tokens.shape, distribution),
     }
 
@@ -116,8 +117,9 @@ def test_bad_loads_are_a_sentence(arguments, says):
 
 
 def test_experts_that_cannot_be_dealt_evenly():
+    # Three of eight experts held: they would be dealt to two ranks and two thirds.
     with pytest.raises(InputError, match="8 experts cannot be dealt evenly to 3"):
-        expert_tiles(calls(4, ranks=3), np.array([8.0]))
+        _histogram(4, 8, 2, 3, 8, "balanced")
 
 
 @pytest.mark.parametrize(

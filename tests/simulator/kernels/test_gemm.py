@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip, list_chips
 from simulator.basis.errors import InputError
+from simulator.calibration.row_entries import entry_of
 from simulator.kernels.constants_file import check_constants, constants_for, read_constants
 from simulator.kernels.family import check_families
 from simulator.kernels.gemm import FAMILIES
 from simulator.kernels.gemm_tiles import FORMATS, GemmKernel, Tiling
-from simulator.kernels.gemm_time import gemm_parts
+from simulator.kernels.gemm_time import gemm_family_parts, gemm_parts
+from tests.simulator.kernels.row_support import one, parts_of_row
 
 CONSTANTS = {
     "floor": 4.0,
@@ -192,16 +194,36 @@ def test_families_have_at_most_five_constants_and_a_file_each():
         check_constants(read_constants(name), family.constants, name)
 
 
-def test_families_share_no_rows():
+def test_rows_have_one_family():
     rows = [
         {"op": "gemm", "engine": engine, "gemm_dtype": dtype}
         for engine in ("sglang-0.5.14", "trtllm-1.3.0rc20", "vllm-0.24.0")
         for dtype in FORMATS
     ]
-    covered = [[f.name for f in FAMILIES.values() if f.covers(row)] for row in rows]
-    assert all(len(names) <= 1 for names in covered)
+    judged = [entry.judged if (entry := entry_of(row)) else None for row in rows]
     # Quantised GEMMs of vLLM are bound by the host.
-    assert [len(names) for names in covered] == [1, 1, 1, 1, 1, 1, 1, 0, 0]
+    assert judged == [
+        "gemm_bf16",
+        "gemm_fp8_deepgemm",
+        "gemm_nvfp4_sglang",
+        "gemm_bf16",
+        "gemm_fp8_trtllm",
+        "gemm_nvfp4_trtllm",
+        "gemm_bf16",
+        None,
+        None,
+    ]
+
+
+def test_twice_the_multiply_adds_take_twice_the_matrix_time():
+    chip = find_chip("h200")
+    sizes = {"rows": 256.0, "columns": 128.0 * 132, "depth": 1024.0, "weight_bytes": 1.0}
+    sizes |= {"quantised": 1.0, "warm": 0.0, "replayed": 0.0}
+    once = sizes["rows"] * sizes["columns"] * sizes["depth"]
+    parts = [
+        gemm_family_parts(FP8, one(**sizes, macs=n * once), chip, CONSTANTS).seconds for n in (1, 2)
+    ]
+    assert parts[1]["matrix"][0] == pytest.approx(2 * parts[0]["matrix"][0])
 
 
 MEASURED = [
@@ -221,14 +243,6 @@ MEASURED = [
 @pytest.mark.parametrize("row", MEASURED, ids=lambda row: "-".join(map(str, row[:3])))
 def test_measured_rows_are_near(row):
     chip, engine, dtype, m, n, k, microseconds = row
-    texts = {"op": "gemm", "engine": engine, "gemm_dtype": dtype}
-    (family,) = (f for f in FAMILIES.values() if f.covers(texts))
-    calls = {
-        "engine": np.array([engine]),
-        "m": np.array([m]),
-        "n": np.array([n]),
-        "k": np.array([k]),
-    }
-    spec = find_chip(chip)
-    total = family.parts(calls, spec, constants_for(family.name, spec).values).total[0]
+    sizes = {"engine": engine, "gemm_dtype": dtype, "m": m, "n": n, "k": k}
+    total = parts_of_row(chip=chip, op="gemm", **sizes).total[0]
     assert total == pytest.approx(microseconds * 1e-6, rel=0.25)

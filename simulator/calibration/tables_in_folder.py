@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.basis.errors import FileFormatError, InputError
-from simulator.kernels.measured import MeasuredTable, read_measured
+from simulator.calibration.measured import MeasuredTable, read_measured
 
 # Columns that only tables of DRAM runs have.
 DRAM_COLUMNS = {"sim", "config", "pattern"}

@@ -24,20 +24,16 @@ from simulator.kernels.interval import interval_of
 from simulator.kernels.link_traffic import gathered, ring_reduced
 from simulator.kernels.nccl import ring_parts
 from simulator.kernels.parts import Floats
-from simulator.kernels.sparse_core import (
-    BLOCK_KEYS,
-    HEAD_DIM,
-    HEADS,
-    RATIO,
-    WINDOW,
-    core_parts,
-    decode_tiles,
-)
+from simulator.kernels.sparse_core import dealt, two_lists
+from simulator.lower.kernel_section import CoreRule
 
 PATH = Path(__file__).parent / "published.yaml"
 GEMMS = {"gemm_bf16": Bf16Gemm(), "gemm_fp8_deepgemm": Fp8DeepGemm()}
 RATES = {"TFLOPS": 1e12, "GB/s busbw": 1e9}
 TIMES = {"us": 1e-6}
+# A value of V4's rows, and those of them in FP8 (FlashMLA README, MODEL1 layout).
+VALUES, SCALED_VALUES = 512, 448
+_HEADS_64 = CoreRule(form="dealt", head_tile={"hopper": 64})
 
 
 class GemmCall(StrictModel):
@@ -74,7 +70,7 @@ class GemmCall(StrictModel):
 class CoreCall(StrictModel):
     """Sparse attention of `queries` over `keys` each, 64 heads a tile, in BF16 or from FP8 keys."""
 
-    family: Literal["attention_module_sglang", "sparse_core_vllm"]
+    family: Literal["sparse_core_flashmla"] = "sparse_core_flashmla"
     chip: str
     phase: Literal["decode", "prefill"]
     queries: int
@@ -84,24 +80,38 @@ class CoreCall(StrictModel):
     @property
     def work(self) -> float:
         """FLOPs of scores and of the sum over values, both 512 wide."""
-        return 2.0 * 2.0 * self.queries * self.heads * self.keys * HEAD_DIM
+        return 2.0 * 2.0 * self.queries * self.heads * self.keys * VALUES
 
     def seconds(self) -> float:
-        """Predicted time; a request a query in decode, one request in prefill."""
+        """Predicted time; a request a query in decode, one request in prefill.
+
+        Assumes: keys and queries are in cache; a key is a row of 448 FP8 and 64 BF16 values.
+        """
         chip = find_chip(self.chip)
+        pairs = self.queries * self.keys
+        decode = self.phase == "decode"
+        sizes = {
+            "requests": self.queries if decode else 1,
+            "new": 1 if decode else self.queries,
+            "past": 1 << 30,
+            "heads": self.heads,
+            "window": self.keys,
+            "ratio": 0,
+            "top_k": 0,
+            "pairs": pairs,
+            "macs": 2.0 * pairs * self.heads * VALUES,
+            "vector_ops": 4.0 * pairs * self.heads,
+            "special_ops": pairs * self.heads,
+            "key_bytes": 0,
+            "scaled_values": SCALED_VALUES,
+            "cache_bytes": 0,
+            "operand_bytes": 0,
+            "run_bytes": 1 << 20,
+        }
+        calls = {name: _one(value) for name, value in sizes.items()}
         constants = constants_for(self.family, chip).values
-        queries, tiles = _one(self.queries), _one(np.ceil(self.heads / HEADS))
-        if self.family == "attention_module_sglang":
-            begin = constants["core_query_cycles"]
-            block = BLOCK_KEYS * constants["core_key_cycles"]
-            blocks = _one(self.keys / BLOCK_KEYS)
-            times = decode_tiles(queries, blocks, begin, block, chip, tiles)
-            return chip.launch_gap_s + float(sum(part[0] for part in times))
-        extra = _one(self.keys - WINDOW)
-        alone = _one(1)
-        sizes = (queries, alone) if self.phase == "decode" else (alone, queries)
-        parts = core_parts(*sizes, extra * RATIO, extra, tiles, chip, constants)
-        return float(parts.total[0])
+        form = dealt if decode else two_lists
+        return float(form(calls, chip, constants, _HEADS_64, "bf16").total[0])
 
 
 class CollectiveCall(StrictModel):

@@ -19,12 +19,12 @@ MODULES = "attention_module_"
 KERNEL_OF = {
     FIXED.name: "attention_module",
     "move": "elementwise",
-    "core_query_cycles": "sparse_core",
-    "core_key_cycles": "sparse_core",
+    "vector_ops_per_clock": "sparse_core",
 }
 # Stored values have six digits or fewer.
 NEAR = 1e-4
-Origin = Literal["published", "derived", "seen"]
+_HOMES = {"measured_rows": "calibration"}
+Origin = Literal["published", "derived", "seen", "guessed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,8 @@ class UnfittedConstant:
     @property
     def value(self) -> float:
         """The number that the program uses."""
-        return float(getattr(import_module(f"simulator.kernels.{self.module}"), self.name))
+        module = import_module(f"simulator.{_HOMES.get(self.module, 'kernels')}.{self.module}")
+        return float(getattr(module, self.name))
 
 
 def listed_family(family: str, constant: str) -> str:
@@ -107,7 +108,7 @@ _UNFITTED: tuple[tuple[str, str, str, Origin, str], ...] = (
     ("warmth", "FADE", "1", "seen", "cache capacities past the first over which hits vanish"),
     ("warmth", "ROTATION_FADE", "1", "seen", "the same where a few large buffers rotate"),
     ("power", "CLOCK_EXPONENT", "1", "derived", "power grows with this power of the clock"),
-    ("gemm", "MOST_COPIES", "1", "published", "copies of weights that GEMM benchmarks rotate"),
+    ("measured_rows", "MOST_COPIES", "1", "published", "copies of weights that GEMM tests rotate"),
     ("moe_gemm", "LONG_STREAM_SHARE", "1", "seen", "share of peak that long streams reach"),
     ("moe_gemm", "QUEUE_SHARPNESS", "1", "seen", "how sharply the cores' requests fill the memory"),
     (
@@ -152,6 +153,8 @@ _UNFITTED: tuple[tuple[str, str, str, Origin, str], ...] = (
         "seen",
         "kernels of a prefill call beside the core",
     ),
+    ("core_rates", "CONVERT_OPS", "op", "guessed", "operations to convert one stored value"),
+    ("hyper_connection", "GATE_CYCLES", "cycle", "guessed", "one operation of a token's gates"),
     ("index_logits", "ROWS_OUT_OF_STEP", "rows", "seen", "rows that fetch keys for themselves"),
     (
         "top_k",

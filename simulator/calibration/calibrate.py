@@ -1,0 +1,64 @@
+"""Calibration: cross-validated fits of all families with rows, and the figures that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from simulator.calibration.dispatch import RowSet
+from simulator.calibration.fit import Fit, absolute_errors, cross_validate, fit_groups
+from simulator.kernels.constants_file import ArchitectureFit, FamilyFile
+from simulator.kernels.folds import FOLDS
+
+LOW, HIGH = 0.1, 0.9
+# Fewer rows than this cannot carry five constants and five folds.
+FEWEST_ROWS = 2 * FOLDS
+
+
+def groups_with_rows(rows: RowSet) -> Iterator[tuple[tuple[str, ...], RowSet]]:
+    """Families that are fitted together, and their rows; those without any are left out."""
+    for families in fit_groups():
+        named = set(families)
+        own = rows.chosen(lambda row, named=named: row.family in named)  # type: ignore[misc]
+        if len(own):
+            yield families, own
+
+
+def calibrate_group(
+    families: Sequence[str], rows: RowSet
+) -> tuple[list[FamilyFile], dict[tuple[str, str], Fit]]:
+    """Constants of every architecture with enough rows, and the fits by family and architecture.
+
+    A family with too few rows on an architecture is left out there.
+    """
+    fits: dict[tuple[str, str], Fit] = {}
+    for architecture, part in rows.by_architecture().items():
+        enough = [family for family in families if len(part.of(family)) >= FEWEST_ROWS]
+        if not enough:
+            continue
+        own = part.chosen(lambda row, enough=enough: row.family in enough)  # type: ignore[misc]
+        for family, found in cross_validate(enough, own).items():
+            fits[family, architecture] = found
+    files = [
+        FamilyFile(
+            family=family,
+            architectures={a: summary(found) for (f, a), found in fits.items() if f == family},
+        )
+        for family in families
+    ]
+    return files, fits
+
+
+def summary(found: Fit) -> ArchitectureFit:
+    """What is kept of a fit: constants, and errors of rows that it was not fitted to."""
+    errors = absolute_errors(found.residuals)
+    return ArchitectureFit(
+        constants=found.constants,
+        rows=found.rows,
+        median_error=float(np.median(errors)),
+        p90_error=float(np.quantile(errors, HIGH)),
+        bias=float(found.residuals.mean()),
+        log_error_p10=float(np.quantile(found.residuals, LOW)),
+        log_error_p90=float(np.quantile(found.residuals, HIGH)),
+    )

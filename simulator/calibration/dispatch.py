@@ -1,0 +1,139 @@
+"""Rows of measured tables with the family that each is judged under, and their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwmodels.chip import ChipSpec, find_chip
+from simulator.basis.errors import FileFormatError, V4SimError, unknown_name
+from simulator.calibration.measured import TEXT, MeasuredTable
+from simulator.calibration.measured_rows import MeasuredCalls, measured_calls, row_of
+from simulator.calibration.row_entries import entry_of
+from simulator.calibration.tiny_graphs import NEEDS, Row
+from simulator.kernels.architecture import core_architecture
+from simulator.kernels.parts import Floats
+
+NOT_COVERED = ""
+# Engines whose kernels are modelled: the name of an engine before its first `-`.
+ENGINES = ("nccl", "sglang", "trtllm", "vllm")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """One row: where it stands, its columns, its time, and the family that it is judged under."""
+
+    file: str
+    line: int
+    columns: Row
+    seconds: float
+    family: str
+
+    @property
+    def chip(self) -> str:
+        """Name of the chip."""
+        return str(self.columns["chip"])
+
+    def text(self, name: str) -> str:
+        """A text column; empty where there is none."""
+        return str(self.columns.get(name, ""))
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """Rows of one core architecture, and their calls, which are lowered once."""
+
+    rows: tuple[MeasuredRow, ...]
+    _calls: list[MeasuredCalls] = field(default_factory=list, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def seconds(self) -> Floats:
+        """Measured seconds."""
+        return np.array([row.seconds for row in self.rows])
+
+    @property
+    def chips(self) -> list[ChipSpec]:
+        """Chip of each row."""
+        return [chip_of(row.chip) for row in self.rows]
+
+    @property
+    def calls(self) -> MeasuredCalls:
+        """Calls of all rows."""
+        if not self._calls:
+            self._calls.append(measured_calls([row.columns for row in self.rows], self.chips))
+        return self._calls[0]
+
+    def of(self, family: str) -> NDArray[np.intp]:
+        """Numbers of the rows judged under a family."""
+        return np.flatnonzero([row.family == family for row in self.rows])
+
+    def by_architecture(self) -> dict[str, RowSet]:
+        """Rows by core architecture, sorted by its name."""
+        found: dict[str, list[MeasuredRow]] = {}
+        for row, chip in zip(self.rows, self.chips, strict=True):
+            found.setdefault(core_architecture(chip), []).append(row)
+        return {name: RowSet(tuple(rows)) for name, rows in sorted(found.items())}
+
+    def chosen(self, takes: Callable[[MeasuredRow], bool]) -> RowSet:
+        """Some of the rows."""
+        return RowSet(tuple(row for row in self.rows if takes(row)))
+
+
+def chip_of(name: str) -> ChipSpec:
+    """Chip of a table's `chip` column."""
+    return find_chip(name)
+
+
+def dispatched(tables: Iterable[MeasuredTable]) -> RowSet:
+    """All rows of tables whose engines, chips and columns are known, each with its family."""
+    rows: list[MeasuredRow] = []
+    for table in tables:
+        _check_engines(table)
+        _check_chips(table)
+        rows += _rows(table)
+    return RowSet(tuple(rows))
+
+
+def _rows(table: MeasuredTable) -> Sequence[MeasuredRow]:
+    found = []
+    for index in range(len(table)):
+        columns = row_of(table, index)
+        entry = entry_of({name: str(v) for name, v in columns.items() if name in TEXT})
+        if entry is not None:
+            missing = [name for name in NEEDS[entry.graph] if name not in columns]
+            if missing:
+                raise FileFormatError(
+                    f"{table.path}:1: column {missing[0]!r} is missing; rows of "
+                    f"{columns['op']} need {', '.join(NEEDS[entry.graph])}"
+                )
+        family = entry.judged if entry else NOT_COVERED
+        seconds = float(table.seconds[index])
+        found.append(MeasuredRow(table.path.name, index + 2, columns, seconds, family))
+    return found
+
+
+def _check_engines(table: MeasuredTable) -> None:
+    """Every engine (its name before the first `-`) is one that we know."""
+    for line, engine in enumerate(table.columns["engine"], start=2):
+        name = str(engine).partition("-")[0]
+        if name not in ENGINES:
+            raise FileFormatError(
+                f"{table.path}:{line}: {unknown_name('engine family', name, ENGINES)} "
+                f"(of engine {str(engine)!r})"
+            )
+
+
+def _check_chips(table: MeasuredTable) -> None:
+    """Every chip of a table is one that we know; the error names file and line."""
+    for chip in np.unique(table.columns["chip"]):
+        try:
+            chip_of(str(chip))
+        except V4SimError as error:
+            line = int(np.flatnonzero(table.columns["chip"] == chip)[0]) + 2
+            raise FileFormatError(f"{table.path}:{line}: {error.message}") from None
