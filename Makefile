@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test validation bench clean
+.PHONY: demo test test-all laws validation bench clean
 
 demo: .venv/installed
 	$(BIN)/v4sim demo --out out/demo
@@ -12,6 +12,14 @@ test: .venv/tests-installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+# Everything of which `make test` runs a seeded tenth, too.
+test-all: export V4SIM_WHOLE = 1
+test-all: test
+
+# What moves demand moves time, for every field, engine and chip.
+laws: .venv/tests-installed
+	V4SIM_WHOLE=1 $(BIN)/python -m pytest -n 2 tests/laws
 
 # Cross-validates all constants and writes tests/validation/REPORT.md.
 validation: .venv/tests-installed

@@ -65,6 +65,7 @@ def kernel_list_json(result: StepResult) -> list[dict[str, Any]]:
             "stream": listed.first.stream,
             "launches": listed.launches,
             "shapes": listed.first.shapes,
+            "cut": listed.first.cut,
             "each_ps": listed.first.duration_ps,
             "low_ps": listed.first.low_ps,
             "high_ps": listed.first.high_ps,
@@ -97,6 +98,7 @@ def _columns(listed: Sequence[ListedKernel]) -> list[TextColumn]:
         text("program", [k.program for k in firsts], 1),
         text("priced by", [_model(k) for k in firsts], 3),
         text("shapes", [k.shapes for k in firsts], 4),
+        text("cut", [k.cut or "–" for k in firsts], 4),
         text("nodes", [", ".join(k.nodes) or "–" for k in listed], 5),
     ]
 

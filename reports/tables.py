@@ -57,6 +57,7 @@ def kernel_table(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         _whole("low_ps", [kernel.low_ps for kernel in kernels]),
         _whole("high_ps", [kernel.high_ps for kernel in kernels]),
         _text("priced_by", [kernel.priced_by for kernel in kernels]),
+        _text("cut", [kernel.cut for kernel in kernels]),
         _whole("calibrated", [int(kernel.calibrated) for kernel in kernels]),
         _text("bound", [kernel.bound for kernel in kernels]),
         *_flops(result, kernels),

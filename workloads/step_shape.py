@@ -24,13 +24,14 @@ class StepShape:
     def __post_init__(self) -> None:
         if not self.requests:
             raise InputError("a step needs at least one request, but none was given")
-        for new, past in self.requests:
+        counts = Counter(self.requests)
+        for new, past in counts:
             if new < 1 or past < 0:
                 raise InputError(
                     f"a request of a step needs new tokens >= 1 and past tokens >= 0, "
                     f"but new = {new} and past = {past} were given"
                 )
-        object.__setattr__(self, "_counts", tuple(Counter(self.requests).items()))
+        object.__setattr__(self, "_counts", tuple(counts.items()))
 
     @classmethod
     def uniform(cls, batch: int, new: int, past: int) -> StepShape:

@@ -60,7 +60,8 @@ class RowSet:
     @property
     def chips(self) -> list[ChipSpec]:
         """Chip of each row."""
-        return [chip_of(row.chip) for row in self.rows]
+        known = {name: chip_of(name) for name in dict.fromkeys(row.chip for row in self.rows)}
+        return [known[row.chip] for row in self.rows]
 
     @property
     def calls(self) -> MeasuredCalls:

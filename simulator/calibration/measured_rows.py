@@ -23,7 +23,7 @@ from simulator.cost.family_call import FamilyCall, Form
 from simulator.cost.price import Target
 from simulator.cost.priced import borrowable
 from simulator.cost.programs import program_calls
-from simulator.kernels.constants_file import constants_for
+from simulator.kernels.constants_file import constants_for, held_constants
 from simulator.kernels.parts import CAUSES, Floats, Parts
 from simulator.kernels.registry import find_family
 from simulator.kernels.warmth import ROTATION_FADE, rotated_warm_share, warm_share
@@ -152,11 +152,12 @@ def measured_calls(rows: Sequence[Row], chips: Sequence[ChipSpec]) -> MeasuredCa
     """
     groups: dict[object, list[tuple[FamilyCall, int, int]]] = {}
     chip_of: dict[object, ChipSpec] = {}
-    for index, (row, chip) in enumerate(zip(rows, chips, strict=True)):
-        for slot, call in calls_of(row, chip):
-            key = (call.key, call.constants.family, chip.name)
-            groups.setdefault(key, []).append((call, index, slot))
-            chip_of[key] = chip
+    with held_constants({}):
+        for index, (row, chip) in enumerate(zip(rows, chips, strict=True)):
+            for slot, call in calls_of(row, chip):
+                key = (call.key, call.constants.family, chip.name)
+                groups.setdefault(key, []).append((call, index, slot))
+                chip_of[key] = chip
     return MeasuredCalls(
         len(rows), tuple(_group(members, chip_of[key]) for key, members in groups.items())
     )
@@ -231,7 +232,7 @@ def _lowered(sizes: tuple[tuple[str, str | float], ...], entry: RowEntry) -> tup
     row, named = dict(sizes), entry.kernels
     profile = find_profile(entry.profile)
     graph = GRAPHS[entry.graph](row, _path(profile, named or ()))
-    single = all(new == 1 for new, _ in graph.step.requests)
+    single = not graph.step.total(lambda new, past: new - 1)
     # A kernel that was timed alone was launched, whatever an engine leaves out.
     decode = named is not None or "decode" in str(row["op"])
     kernels = lower(graph, profile, RunStats(), Phase(decode, single))

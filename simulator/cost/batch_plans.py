@@ -14,7 +14,12 @@ from simulator.cost.batch_grid import WayGrid
 from simulator.cost.math_rate import product_rate
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
-from simulator.cost.tile_buffers import PARTIAL_BYTES, core_value_bytes, cube_cores
+from simulator.cost.tile_buffers import (
+    PARTIAL_BYTES,
+    core_value_bytes,
+    cube_cores,
+    running_cores,
+)
 from simulator.cost.tile_plan import elementwise_bytes, value_bytes
 from simulator.lower.kernel import Demand, Product, Shape
 
@@ -67,7 +72,6 @@ class PlanBatch:
 
     def __init__(self, recording: Recording, demands: Sequence[Demand], target: Target) -> None:
         self._grid = WayGrid(demands, target.profile, target.chip)
-        self._tiles = target.profile.elementwise_tiles
         self._block_bytes = elementwise_bytes(target.profile, cube_cores(target.chip))
         most = max((len(demand.products) for demand in demands), default=0)
         self.products = [[_nth(demand, i) for demand in demands] for i in range(most)]
@@ -79,6 +83,8 @@ class PlanBatch:
         ]
         rows.append([demand.vector_ops + demand.special_ops for demand in demands])
         rows.append([demand.moved_bytes for demand in demands])
+        rows.append([demand.cache_read_bytes for demand in demands])
+        self._cores = np.array([float(running_cores(d, target.chip)[0]) for d in demands])
         self.table = NumberTable(recording, rows)
         self._dense = np.array([not demand.products for demand in demands])
 
@@ -89,13 +95,14 @@ class PlanBatch:
         products = [Products(*found[i * size : i * size + size]) for i in range(len(self._slots))]
         extents = [(p.rows, p.columns, p.depth) for p in products]
         demand, rows, columns, split = self._grid.ways(extents)
-        units = self._elementwise(found[-2], found[-1])[demand]
-        vector_work = found[-2] > 0
-        steps = np.ones(len(demand))
+        operations, moved, key_bytes = found[-3:]
+        units = np.where(self._dense, self._cores, 0.0)[demand]
+        vector_work = operations > 0
+        steps = self._elementwise(moved)[demand]
         extra, feed = np.zeros((2, len(demand)))
         macs, uses = [], []
         for slot, sizes in zip(self._slots, products, strict=True):
-            cut = slot.cut(sizes, vector_work, demand, rows, columns, split)
+            cut = slot.cut(sizes, vector_work, key_bytes, demand, rows, columns, split)
             units, extra = units + cut.units, extra + cut.extra_llc_bytes
             feed = feed + cut.feed_clocks
             steps = np.maximum(steps, cut.steps)
@@ -103,11 +110,10 @@ class PlanBatch:
             uses.append(cut.uses)
         return Ways(demand, units, steps, tuple(macs), tuple(uses), extra, feed), products
 
-    def _elementwise(self, operations: Floats, moved: Floats) -> Floats:
-        """Blocks of the demands without products."""
-        by_operations = np.ceil(operations / self._tiles.operations)
-        blocks = np.maximum(by_operations, np.ceil(moved / self._block_bytes))
-        return np.where(self._dense, np.maximum(1.0, blocks), 0.0)
+    def _elementwise(self, moved: Floats) -> Floats:
+        """Steps of the demands without products."""
+        steps = moved / self._block_bytes / self._cores
+        return np.where(self._dense, np.maximum(1.0, steps), 1.0)
 
 
 def _nth(demand: Demand, place: int) -> Product | None:
@@ -146,6 +152,7 @@ class _Slot:
         self,
         sizes: Products,
         vector_work: NDArray[np.bool_],
+        key_bytes: Floats,
         demand: NDArray[np.intp],
         rows: Floats,
         columns: Floats,
@@ -159,7 +166,7 @@ class _Slot:
             cut.put(own, *self._blocks(sizes, vector_work, *tiles))
         own = np.flatnonzero(self._core[demand])
         if len(own):
-            cut.put(own, *self._queries(sizes, demand[own], split[own]))
+            cut.put(own, *self._queries(sizes, key_bytes, demand[own], split[own]))
         return cut
 
     def _blocks(
@@ -191,8 +198,10 @@ class _Slot:
         passed = _passed(p, of, split, (split > 1) | handed)
         return np.ceil(tiles * split), steps, macs, row_tiles, again + passed + extra, feed
 
-    def _queries(self, p: Products, of: NDArray[np.intp], split: Floats) -> tuple[Floats, ...]:
-        """Blocks of one query's heads, each over a part of its keys."""
+    def _queries(
+        self, p: Products, key_bytes: Floats, of: NDArray[np.intp], split: Floats
+    ) -> tuple[Floats, ...]:
+        """Blocks of one query's heads, each over a part of its keys, which each block fetches."""
         tiles, parts = self._profile.attention_tiles, split
         handed = np.zeros(len(of), dtype=np.bool_)
         heads = tiles.head_multiple * np.ceil(p.rows / tiles.head_multiple)
@@ -215,7 +224,9 @@ class _Slot:
                 parts = np.where(own, split * np.ceil(steps * tiles.keys / keys[of]), split)
                 scores = cube.score_bytes(value[of], pairs, outputs[of])
                 extra, handed = extra + np.where(own, scores, 0.0), own
-        units = np.ceil((p.count * np.ceil(heads / block))[of] * split)
+        blocks = np.ceil(heads / block)
+        units = np.ceil((p.count * blocks)[of] * split)
+        extra = ((blocks - 1) * key_bytes)[of] + extra
         passed = _passed(p, of, parts, (split > 1) | handed)
         return units, steps, pairs * p.depth[of], np.zeros(len(of)), passed + extra, feed
 

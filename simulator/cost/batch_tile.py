@@ -80,7 +80,7 @@ class TileBatch:
         busy = np.maximum(busy, floors.busy_ps).astype(np.int64)
         far = floors.read_bytes + floors.written_bytes > 0
         latency = self._latencies[far.astype(np.intp)].astype(np.int64)
-        chunks = (seconds.waves * ways.steps).astype(np.int64)
+        chunks = seconds.waves * ways.steps
         columns = zip(busy.T.tolist(), latency.tolist(), chunks.tolist(), far.tolist(), strict=True)
         return [_cost(launch_ps, *column) for column in columns]
 
@@ -92,9 +92,10 @@ class TileBatch:
         least = (floors.busy_ps * 1e-12)[:, ways.demand]
         named = {**seconds.units, **seconds.loads}
         stages = np.maximum(np.vstack([named[name] for name in RESOURCES]), least)
-        work, load = stages[:4].max(axis=0), stages[4:].max(axis=0)
         chunks = seconds.waves * ways.steps
-        run = (load + work + (chunks - 1) * np.maximum(load, work)) / chunks
+        # Summed in the order of `tile`: loads, then units.
+        added = np.add.reduce(np.vstack([stages[4:], stages[:4]]), axis=0)
+        run = (added + (chunks - 1) * stages.max(axis=0)) / chunks
         starts = np.searchsorted(ways.demand, np.arange(dense.shape[1]))
         fastest = np.flatnonzero(run == np.minimum.reduceat(run, starts)[ways.demand])
         return fastest[np.searchsorted(ways.demand[fastest], np.arange(dense.shape[1]))]
@@ -143,9 +144,8 @@ def _rate(product: Product | None, target: Target) -> MathRate:
     return product_rate(target.chip, product) if product else _NO_PRODUCT
 
 
-def _cost(launch_ps: int, busy: list[int], latency: int, chunks: int, far: bool) -> Cost:
+def _cost(launch_ps: int, busy: list[int], latency: int, chunks: float, far: bool) -> Cost:
     """Latency, then the pipeline of loads and units."""
-    units, loads = busy[:4], busy[4:]
-    run_ps = latency + pipelined_ps(max(loads), max(units), chunks)
+    run_ps = latency + pipelined_ps(busy, chunks)
     busy[4 if far else 5] += latency
     return Cost(launch_ps, run_ps, pipe_shares(run_ps, busy))

@@ -53,4 +53,5 @@ def engine_price(demand: Demand, target: Target) -> Price:
         high=priced.interval.high,
         calibrated=priced.interval.calibrated,
         contends=not stage,
+        cut=priced.parts.cut,
     )

@@ -40,7 +40,8 @@ class Price:
     duration by what it waits for; `bound` is the resource that sets it. `low` and `high` are
     factors on the duration from p10 to p90 of silicon, `priced_by` the model (a kernel family, tile
     or roofline), `calibrated` whether that was fitted on such cores and kernels. A kernel that
-    `contends` slows others down by the pipes that it keeps busy.
+    `contends` slows others down by the pipes that it keeps busy. `cut` says which tiles and parts
+    the engine's rule chose: with others, more work may take less time.
     """
 
     run_ps: int
@@ -53,6 +54,7 @@ class Price:
     high: float = UNMODELLED.high
     calibrated: bool = False
     contends: bool = True
+    cut: str = ""
 
     @property
     def launch_ps(self) -> int:

@@ -76,6 +76,7 @@ def _record(
         program=texts[0],
         shapes=texts[1],
         stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
+        cut=price.cut,
     )
 
 

@@ -26,8 +26,9 @@ class KernelRecord:
     is the time each resource alone would need; `bound` the one that sets the duration; `causes_ps`
     divides the duration by what it waits for, exactly. `low_ps` to `high_ps` is where silicon is
     expected (p10 to p90); `priced_by` names the kernel family or model, which was `calibrated` on
-    such cores and kernels or not; `program` and `shapes` say how and on what. `stretches` are
-    (start, end, share of the work) where the launch went at one speed; none: evenly throughout.
+    such cores and kernels or not; `program` and `shapes` say how and on what, `cut` into which
+    tiles and parts. `stretches` are (start, end, share of the work) where the launch went at one
+    speed; none: evenly throughout.
     """
 
     path: str
@@ -59,6 +60,7 @@ class KernelRecord:
     program: str
     shapes: str
     stretches: tuple[tuple[int, int, float], ...] = ()
+    cut: str = ""
 
     @property
     def duration_ps(self) -> int:

@@ -1,4 +1,4 @@
-"""The tile model: blocks on cores in waves, loads pipelined with the units, latency exposed once.
+"""The tile model: blocks on cores in waves, loads and units in a pipeline, latency exposed once.
 
 Every term is at least its roofline counterpart, so no kernel is faster than its roofline.
 """
@@ -60,10 +60,9 @@ def _fastest(
     idle = waves * cores / plans.units
     units = _unit_seconds(demand, plans, target, idle).items()
     loads = _load_seconds(demand, floor.traffic, plans, target, rate).items()
-    work = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in units])
-    load = _longest([np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in loads])
+    stages = [np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in (*loads, *units)]
     chunks = waves * plans.steps
-    run = (load + work + (chunks - 1) * np.maximum(load, work)) / chunks
+    run = (sum(stages) + (chunks - 1) * _longest(stages)) / chunks
     return int(np.argmin(run))
 
 
@@ -87,10 +86,11 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
     }
     far = floor.traffic.dram_bytes > 0
     latency = to_ps(chip.dram_latency_s if far else chip.llc_latency_s)
-    chunks = waves * int(plan.steps)
-    pipelined = pipelined_ps(max(loads.values()), max(units.values()), chunks)
+    chunks = waves * float(plan.steps)
+    stages = loads | units
+    pipelined = pipelined_ps(list(stages.values()), chunks)
     fed = to_ps(float(_feed_seconds(plan, chip, idle)))
-    causes = _causes(pipelined, loads, units, chunks, floor, fed)
+    causes = _causes(pipelined, stages, chunks, floor, fed)
     cause = "dram_latency" if far else "llc"
     causes[cause] = causes.get(cause, 0) + latency
     source = "memory" if far else "llc"
@@ -102,40 +102,40 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
         causes_ps=causes,
         bound=longest_resource(busy),
         priced_by="tile",
+        cut=plan.cut,
     )
 
 
 def _causes(
-    pipelined: int,
-    loads: dict[str, int],
-    units: dict[str, int],
-    chunks: int,
-    floor: Price,
-    fed_ps: int,
+    pipelined: int, stages: dict[str, int], chunks: float, floor: Price, fed_ps: int
 ) -> dict[str, int]:
-    """Launch, and of the pipeline the longer stage and what sticks out of the shorter one.
+    """Launch, and of the pipeline the longest stage and the share of a chunk of every other one.
 
     Of a unit's time, what exceeds its roofline is padding and idle cores: `tail`; where filling L0
     buffers (`fed_ps`) takes a cube core longest, it is `l0`.
     """
-    load, unit = (max(stage, key=lambda name: stage[name]) for stage in (loads, units))
-    shorter = min(loads[load], units[unit])
-    shown = min(shorter - (chunks - 1) * shorter // chunks, pipelined)
-    loading = pipelined - shown if loads[load] > units[unit] else shown
-    working = pipelined - loading
-    useful = min(working, floor.busy_ps[unit])
-    waiting = "l0" if unit == "matrix" and 0 < fed_ps == units[unit] else "tail"
-    found = {"launch": floor.busy_ps["launch"], CAUSE_OF_RESOURCE[load]: loading}
-    found |= {CAUSE_OF_RESOURCE[unit]: useful, waiting: working - useful}
+    longest = max(stages, key=lambda name: stages[name])
+    shown = {name: int(busy / chunks) for name, busy in stages.items()}
+    shown[longest] = pipelined - sum(part for name, part in shown.items() if name != longest)
+    found = {"launch": floor.busy_ps["launch"]}
+    for name, part in shown.items():
+        useful = part
+        if name in _UNITS and part:
+            useful = min(part, part * floor.busy_ps[name] // stages[name])
+            waiting = "l0" if name == "matrix" and 0 < fed_ps == stages[name] else "tail"
+            found[waiting] = found.get(waiting, 0) + part - useful
+        cause = CAUSE_OF_RESOURCE[name]
+        found[cause] = found.get(cause, 0) + useful
     return {cause: part_ps for cause, part_ps in found.items() if part_ps}
 
 
-def pipelined_ps(load_ps: int, work_ps: int, chunks: int) -> int:
-    """Two stages over equal chunks: the first load and the last work are exposed.
+def pipelined_ps(stages_ps: Sequence[int], chunks: float) -> int:
+    """Stages over equal chunks: of all but the longest, one chunk is exposed.
 
-    Between max(load, work) and load + work, and never less when either grows.
+    Between the longest stage and the sum of all, and never less when one of them grows.
     """
-    return -(-(load_ps + work_ps + (chunks - 1) * max(load_ps, work_ps)) // chunks)
+    longest = max(stages_ps)
+    return longest + math.ceil((sum(stages_ps) - longest) / chunks)
 
 
 def _unit_seconds(

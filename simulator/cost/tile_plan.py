@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from simulator.cost.tile_buffers import (
     TileHolder,
     core_value_bytes,
     cube_cores,
+    running_cores,
     tile_holder,
 )
 from simulator.lower.kernel import Demand, Product, Shape
@@ -43,6 +44,8 @@ class TilePlan:
     adds of each product with partial tiles filled up; `extra_llc_bytes` what tiles fetch again or
     leave for others to add up; `weight_uses` how often each product's weights are fetched;
     `feed_clocks` the clocks of one cube core to fill its L0 buffers with all that it multiplies.
+    The rest says which way it is: tile sides, parts of the depth or of the keys, blocks of heads.
+    More steps expose less of the first and last, so that more work may even take less time.
     """
 
     units: Values
@@ -51,16 +54,33 @@ class TilePlan:
     weight_uses: tuple[Values, ...]
     extra_llc_bytes: Values
     feed_clocks: Values = 0.0
+    rows: Values = 0.0
+    columns: Values = 0.0
+    split: Values = 1.0
+    head_blocks: Values = 0.0
+
+    @property
+    def cut(self) -> str:
+        """The way in words, of one that was chosen."""
+        tile = f"tiles {self.rows:.0f} x {self.columns:.0f}" if self.rows else ""
+        heads = f"{self.head_blocks:.0f} blocks of heads" if self.head_blocks else ""
+        split = f"split in {self.split:.0f}" if self.split > 1 else ""
+        steps = f"{self.steps:.4g} steps" if not self.rows and self.steps > 1 else ""
+        return ", ".join(part for part in (tile, heads, split, steps) if part)
 
     def chosen(self, index: int) -> TilePlan:
         """One of the ways."""
         return TilePlan(
             int(_pick(self.units, index)),
-            int(_pick(self.steps, index)),
+            _pick(self.steps, index),
             tuple(_pick(macs, index) for macs in self.padded_macs),
             tuple(_pick(uses, index) for uses in self.weight_uses),
             _pick(self.extra_llc_bytes, index),
             _pick(self.feed_clocks, index),
+            _pick(self.rows, index),
+            _pick(self.columns, index),
+            _pick(self.split, index),
+            _pick(self.head_blocks, index),
         )
 
 
@@ -79,7 +99,7 @@ def tile_plans(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePl
     """
     cube = cube_cores(chip)
     if not demand.products:
-        return _elementwise(demand, profile, cube)
+        return _elementwise(demand, profile, chip)
     matrices = [p for p in demand.products if p.shape is Shape.MATRIX]
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((1,), (1,))
     tiles = profile.matrix_tiles
@@ -97,9 +117,10 @@ def tile_plans(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePl
         if product.shape is Shape.MATRIX:
             plan = _matrix(product, rows, columns, split, profile, cube, rate, vector_work)
         else:
-            plan = _attention(product, split, profile, cube, rate)
+            plan = _attention(product, split, profile, cube, rate, demand.cache_read_bytes)
         plans.append(plan)
-    return _joined(plans)
+    plan = replace(_joined(plans), split=split)
+    return replace(plan, rows=rows, columns=columns) if matrices else plan
 
 
 @cache
@@ -138,12 +159,14 @@ def _splits(demand: Demand, profile: EngineProfile) -> tuple[int, ...]:
     return tuple(1 << i for i in range(min(steps, largest).bit_length()))
 
 
-def _elementwise(demand: Demand, profile: EngineProfile, cube: CubeCores | None) -> TilePlan:
-    """Blocks of a number of operations, or of bytes where there is little to compute."""
-    tiles = profile.elementwise_tiles
-    by_operations = math.ceil((demand.vector_ops + demand.special_ops) / tiles.operations)
-    by_bytes = math.ceil(demand.moved_bytes / elementwise_bytes(profile, cube))
-    return TilePlan(max(1, by_operations, by_bytes), 1, (), (), 0.0)
+def _elementwise(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePlan:
+    """Even parts on all cores, in steps of a number of bytes.
+
+    Assumes: a kernel without products is spread evenly over all cores, however small it is.
+    """
+    cores, _ = running_cores(demand, chip)
+    steps = demand.moved_bytes / elementwise_bytes(profile, cube_cores(chip)) / cores
+    return TilePlan(cores, max(1.0, steps), (), (), 0.0)
 
 
 def elementwise_bytes(profile: EngineProfile, cube: CubeCores | None) -> int:
@@ -197,8 +220,9 @@ def _attention(
     profile: EngineProfile,
     cube: CubeCores | None,
     rate: MathRate,
+    key_bytes: float,
 ) -> TilePlan:
-    """Blocks of one query's heads, each over a part of its keys."""
+    """Blocks of one query's heads, each over a part of its keys, which each block fetches."""
     tiles, parts, outputs = profile.attention_tiles, split, product.partial_columns
     heads = tiles.head_multiple * math.ceil(product.rows / tiles.head_multiple)
     steps = np.maximum(1.0, np.ceil(product.columns / tiles.keys / split))
@@ -218,13 +242,16 @@ def _attention(
             keys = cube.round_keys(value, block, tiles.keys, entry, outputs)
             parts, handed = split * np.ceil(steps * tiles.keys / keys), True
             extra = extra + cube.score_bytes(value, pairs, outputs)
+    blocks = np.ceil(heads / block)
+    again = (blocks - 1) * key_bytes
     return TilePlan(
-        np.ceil(product.count * np.ceil(heads / block) * split),
+        np.ceil(product.count * blocks * split),
         steps,
         (pairs * product.depth,),
         (0.0,),
-        _passed_bytes(product, parts, (split > 1) | handed) + extra,
+        _passed_bytes(product, parts, (split > 1) | handed) + again + extra,
         feed,
+        head_blocks=blocks,
     )
 
 
@@ -248,6 +275,7 @@ def _joined(plans: list[TilePlan]) -> TilePlan:
         tuple(uses for plan in plans for uses in plan.weight_uses),
         sum(plan.extra_llc_bytes for plan in plans),
         sum(plan.feed_clocks for plan in plans),
+        head_blocks=max((plan.head_blocks for plan in plans), key=np.max),
     )
 
 

@@ -20,10 +20,12 @@ class Parts:
     """Seconds by cause, one value a call; they add up to the total.
 
     `power` is time beyond the clocked rate that the power limit costs, `serial` a chain of
-    dependent steps that no unit can shorten, `tail` waves and tiles that are not full.
+    dependent steps that no unit can shorten, `tail` waves and tiles that are not full. `rows` are
+    those that the fullest core has, with parts of rows, where a scheduler cuts rows.
     """
 
     seconds: Mapping[str, Floats]
+    rows: Floats | None = None
 
     def __post_init__(self) -> None:
         unknown = set(self.seconds) - set(CAUSES)
@@ -35,6 +37,13 @@ class Parts:
         return np.sum(
             [np.asarray(part, dtype=np.float64) for part in self.seconds.values()], axis=0
         )
+
+    @property
+    def cut(self) -> str:
+        """How the scheduler cut the first call, in words."""
+        if self.rows is None:
+            return ""
+        return f"{float(self.rows.flat[0]):.4g} rows on the fullest core"
 
     @property
     def dominant(self) -> list[str]:

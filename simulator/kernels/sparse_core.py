@@ -230,15 +230,18 @@ def decode_tiles(
     block_cycles: Floats,
     chip: ChipSpec,
     tiles_a_query: float | Floats = 1.0,
-) -> tuple[Floats, Floats, Floats]:
-    """Seconds of key blocks evenly spread, of begins, and of what the fullest core has beyond."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Seconds of key blocks evenly spread, of begins, and of what the fullest core has beyond.
+
+    Last the queries that it walks, parts of them counted as such.
+    """
     begins, walked = split_schedule(
         queries, blocks, np.maximum(np.floor(chip.core_count / tiles_a_query), 1.0)
     )
     full = walked * block_cycles / chip.clock_hz
     fair = queries * tiles_a_query * blocks / chip.core_count * block_cycles / chip.clock_hz
     work = np.minimum(full, fair)
-    return work, begins * query_cycles / chip.clock_hz, full - work
+    return work, begins * query_cycles / chip.clock_hz, full - work, walked / blocks
 
 
 def memory_seconds(q: Queries, chip: ChipSpec) -> Floats:
@@ -250,13 +253,13 @@ def memory_seconds(q: Queries, chip: ChipSpec) -> Floats:
     return np.asarray(cold + total * warm / chip.llc_bandwidth_bytes_per_s)
 
 
-def with_memory(seconds: Mapping[str, Floats], memory: Floats) -> Parts:
+def with_memory(seconds: Mapping[str, Floats], memory: Floats, rows: Floats | None = None) -> Parts:
     """Work beside its loads.
 
     Assumes: loads and work cover each other only partly: the root of the sum of their squares.
     """
     busy = np.sum([value for cause, value in seconds.items() if cause != "launch"], axis=0)
-    return Parts({**seconds, "dram_bandwidth": np.hypot(busy, memory) - busy})
+    return Parts({**seconds, "dram_bandwidth": np.hypot(busy, memory) - busy}, rows)
 
 
 class SparseCore(Family):
@@ -295,7 +298,7 @@ def two_lists(
     keys = q.window + extra
     key = KeyTime.of(q, keys, held, math, chip, constants)
     blocks = np.ceil(np.minimum(q.past + 1, q.window) / BLOCK_KEYS) + extra / BLOCK_KEYS
-    work, begin, tail = decode_tiles(
+    work, begin, tail, rows = decode_tiles(
         q.requests, blocks, constants["query_cycles"], BLOCK_KEYS * key.converted, chip, tiles
     )
     tile = constants["query_cycles"] + key.plain * keys
@@ -309,7 +312,7 @@ def two_lists(
         "matrix": np.where(prefill, waves["matrix"], work),
         "tail": np.where(prefill, waves["tail"], tail),
     }
-    return with_memory(seconds, memory_seconds(q, chip))
+    return with_memory(seconds, memory_seconds(q, chip), np.where(prefill, 0.0, rows))
 
 
 def dealt(
@@ -320,7 +323,7 @@ def dealt(
     keys = q.blocks * BLOCK_KEYS
     held = held_heads(rule.head_tile, chip)
     key = KeyTime.of(q, keys, held, math, chip, constants)
-    work, begin, tail = decode_tiles(
+    work, begin, tail, rows = decode_tiles(
         q.tokens,
         q.blocks,
         constants["query_cycles"],
@@ -330,7 +333,7 @@ def dealt(
     )
     launch = np.full_like(work, chip.launch_gap_s)
     seconds = {"launch": launch, "matrix": work, "serial": begin, "tail": tail}
-    return with_memory(seconds, memory_seconds(q, chip))
+    return with_memory(seconds, memory_seconds(q, chip), rows)
 
 
 def gathered(

@@ -80,9 +80,8 @@ class AttentionTiles(StrictModel):
 
 
 class ElementwiseTiles(StrictModel):
-    """One block of a kernel without matrix products: at most so many operations and bytes."""
+    """One step of a core in a kernel without matrix products: at most so many bytes."""
 
-    operations: Positive
     bytes: Positive
 
 

@@ -73,8 +73,8 @@ def test_tile_of_a_gemm_that_fills_the_cores_exactly() -> None:
     """2560 x 1280 x 1280 in 200 tiles of 128 x 128: two full waves, nothing padded.
 
     8.39 GFLOP take 83.9 us on the matrix units, 13.1 MB 14 us at the table's share of 1 TB/s for
-    streams, half of them written; the loop has 2 x 10 steps, of which the first load and the last
-    product are exposed.
+    streams, half of them written; the loop has 2 x 10 steps, of which one is exposed in memory and
+    one in the last-level cache.
     """
     demand = gemm(2560, 1280, 1280)
     price = tile_price(demand, with_one_tile(target(CHIP)))
@@ -84,7 +84,7 @@ def test_tile_of_a_gemm_that_fills_the_cores_exactly() -> None:
     written = 2 * 2560 * 1280 / moved
     load = round(moved / memory_efficiency(CHIP, None, written))
     assert price.busy_ps["memory"] == pytest.approx(500_000 + load, abs=1)
-    expected = 500_000 + (load + flops // 100 + 19 * flops // 100) / 20
+    expected = 500_000 + flops // 100 + (load + price.busy_ps["llc"]) / 20
     assert price.run_ps == pytest.approx(expected, abs=2)
 
 
@@ -107,11 +107,18 @@ def test_few_tiles_are_split_along_the_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "work", "chunks", "expected"),
-    [(10, 100, 1, 110), (10, 100, 10, 101), (100, 10, 10, 101), (0, 7, 3, 7), (7, 0, 3, 7)],
+    ("stages", "chunks", "expected"),
+    [
+        ((10, 100), 1, 110),
+        ((10, 100), 10, 101),
+        ((100, 10), 10, 101),
+        ((0, 7), 3, 7),
+        ((10, 40, 20, 100), 10, 107),
+        ((10, 100), 2.5, 104),
+    ],
 )
-def test_pipelined(load: int, work: int, chunks: int, expected: int) -> None:
-    assert pipelined_ps(load, work, chunks) == expected
+def test_pipelined(stages: tuple[int, ...], chunks: float, expected: int) -> None:
+    assert pipelined_ps(stages, chunks) == expected
 
 
 def test_values_that_stay_in_the_cache() -> None:
