@@ -10,9 +10,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+WHOLE = bool(os.environ.get("V4SIM_WHOLE"))
+
+
 def tenth(cases: Sequence[T], seed: int) -> list[T]:
     """Every tenth case on average, at least one, in their order."""
-    if os.environ.get("V4SIM_WHOLE"):
+    if WHOLE:
         return list(cases)
     picked = random.Random(seed).sample(range(len(cases)), -(-len(cases) // 10))
     return [cases[i] for i in sorted(picked)]

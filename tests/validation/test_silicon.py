@@ -5,10 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simulator.calibration.dispatch import NOT_COVERED, chip_of
-from simulator.calibration.validation import statistics_of
+from simulator.calibration.dispatch import NOT_COVERED, RowSet, chip_of
+from simulator.calibration.validation import predicted_rows, statistics_of
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.registry import FAMILIES
+from tests.sampling import tenth
 from tests.validation.silicon_rows import (
     ENOUGH_ROWS,
     GROUPS,
@@ -18,6 +19,8 @@ from tests.validation.silicon_rows import (
     silicon_rows,
 )
 
+# With fewer rows a median is chance.
+FEWEST_OF_A_SAMPLE = 25
 ROWS = {
     "attention_kernel.csv": 3000,
     "attention_module.csv": 6000,
@@ -49,7 +52,15 @@ def test_every_family_is_judged_in_exactly_one_group():
     assert counts == Counter(list(FAMILIES))
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_stored_constants_predict_a_sample_of_all_rows():
+    found = predicted_rows(RowSet(tuple(tenth(silicon_rows().rows, 6))))
+    for group in GROUPS:
+        own = [row for row in found if row.family in group.families]
+        if len(own) >= FEWEST_OF_A_SAMPLE:
+            assert statistics_of(own).median_abs_error <= group.median, group.name
+
+
+@pytest.mark.parametrize("group", tenth(GROUPS, 5), ids=lambda group: group.name)
 def test_errors_of_rows_left_out_of_the_fit(group, family_rows):
     rows = [row for family in group.families for row in family_rows(family)]
     found = statistics_of(rows)
@@ -58,7 +69,10 @@ def test_errors_of_rows_left_out_of_the_fit(group, family_rows):
     assert found.p90_abs_error <= group.p90
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if rows_of(f) >= ENOUGH_ROWS])
+JUDGED = [family for group in tenth(GROUPS, 5) for family in group.families]
+
+
+@pytest.mark.parametrize("family", [f for f in JUDGED if rows_of(f) >= ENOUGH_ROWS])
 def test_intervals_hold_as_many_rows_as_they_say(family, family_rows):
     rows = family_rows(family)
     assert LEAST_HELD <= statistics_of(rows).coverage <= MOST_HELD
