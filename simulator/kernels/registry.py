@@ -29,9 +29,6 @@ _MODULES = (
     attention_module,
 )
 
-# Engine families whose kernels are modelled: the name of an engine before its first `-`.
-KERNEL_SECTIONS = ("nccl", "sglang", "trtllm", "vllm")
-
 FAMILIES: dict[str, Family] = {}
 for _module in _MODULES:
     for _name, _family in _module.FAMILIES.items():
