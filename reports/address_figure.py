@@ -48,12 +48,12 @@ class Piece:
 
 def pool_pieces(layer: LayerAddress, pool: str) -> tuple[str, list[Piece]]:
     """The unit of a pool, and its entries by what happens to them; later pieces lie on top."""
-    pieces, unit = [], "position" if pool in ("window", "state", "index_state") else "entry"
+    pieces, unit = [], "position" if pool == "window" or pool.endswith("_state") else "entry"
     for unseen in layer.unseen:
         if unseen.pool == pool:
             color = _REASONS[unseen.reason]
             pieces += [Piece(*span, color, unseen.reason) for span in unseen.ranges]
-    if pool == "c4" and layer.pick is not None and layer.pick.ids is None:
+    if pool == layer.attention.pool and layer.pick is not None and layer.pick.ids is None:
         pieces.append(Piece(0, layer.pick.visible, UNKNOWN, "visible, picked or not: not known"))
     if pool == "window":
         pieces.append(Piece(*layer.own_positions, OWN, "read from the step's own rows"))
@@ -194,7 +194,7 @@ def _ring_figure(
 def _ring_length(layer: LayerAddress, pool: str, window: int) -> int:
     if pool == "window":
         return window
-    return 8 if layer.kind == "csa" else 128
+    return layer.attention.halves * layer.attention.ratio
 
 
 def _piece_text(piece: Piece) -> str:

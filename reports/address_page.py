@@ -20,7 +20,6 @@ from simulator.address.result import AddressResult, LayerAddress, PoolAccess, Ro
 from simulator.basis.atomic import write_text
 
 SHOWN_RUNS = 200
-_ORDER = ("window", "c128", "index", "c4", "state", "index_state")
 
 
 def write_address_page(path: Path, result: AddressResult, everything: Path, command: str) -> None:
@@ -139,7 +138,8 @@ def _row(result: AddressResult, row: RowAddress, everything: Path) -> str:
 
 def _layer(result: AddressResult, row: RowAddress, layer: LayerAddress, everything: Path) -> str:
     pools = {access.pool for access in layer.accesses} | {u.pool for u in layer.unseen}
-    figures = "".join(pool_figure(result, row, layer, pool) for pool in _ORDER if pool in pools)
+    ordered = sorted(pools, key=lambda pool: (pool != "window", pool.endswith("_state"), pool))
+    figures = "".join(pool_figure(result, row, layer, pool) for pool in ordered)
     first, count = layer.own_positions
     facts = [f"{span('position', first, count)} read from the step's own rows, from no pool"]
     facts += [pick_text(layer.pick)] if layer.pick else []

@@ -11,6 +11,7 @@ from dataclasses import fields
 from reports.breakdown import GroupTotal, StepBreakdown
 from reports.certainty import time_text
 from reports.quantity import count_text, number_text, share_text
+from simulator.basis.units import format_time_ps
 from simulator.cost.result import ProofLine, StepQuestion, StepResult
 from simulator.lower.default_engine import engine_text
 from workloads.parallel import ParallelLayout
@@ -59,6 +60,15 @@ def basis_sentence(result: StepResult) -> str:
         f"Costed with experts in {experts_text(result)}, index keys in {question.index_dtype} and "
         f"cache entries in {question.kv_dtype}."
     )
+    if result.period is not None:
+        shortest, longest = (
+            format_time_ps(ps) for ps in (result.period.shortest_ps, result.period.longest_ps)
+        )
+        text += (
+            f" It is the mean over {result.period.tokens:,} steps, which differ by the compressed "
+            f"entries that they complete: {shortest} to {longest} (--exact-context: that step "
+            "alone)."
+        )
     if question.count > 1:
         text += (
             f" DRAM, FLOP and memory are of one chip of {question.count:,}; tokens/s are of all."

@@ -9,7 +9,7 @@ from html import escape
 from reports.answer import RESOURCE_NAMES, kind_text
 from reports.breakdown import GroupTotal
 from reports.causes import whisker
-from reports.glossary import POOL_ABOUTS, pool_name
+from reports.glossary import pool_about, pool_name
 from reports.palette import (
     FREE_COLOR,
     POOL_COLORS,
@@ -68,7 +68,7 @@ def memory_bar(memory: MemoryUse) -> str:
     parts = [Part(label="weights", amount=memory.weight_bytes, color=WEIGHT_COLOR)]
     for index, (pool, size) in enumerate(memory.state_bytes_by_pool.items()):
         color = POOL_COLORS[index % len(POOL_COLORS)]
-        about = POOL_ABOUTS.get(pool, "")
+        about = pool_about(pool)
         parts.append(Part(label=f"state: {pool_name(pool)}", amount=size, color=color, about=about))
     parts.append(Part(label="workspace", amount=memory.workspace_bytes, color=WORKSPACE_COLOR))
     free = memory.capacity_bytes - memory.used_bytes

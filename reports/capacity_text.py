@@ -29,6 +29,13 @@ def capacity_assumptions(capacity: Capacity) -> tuple[str, ...]:
     return (*capacity.question.config.notes, *assumptions_of(objects), *_guesses(capacity))
 
 
+def as_if_of(capacity: Capacity) -> tuple[str, ...]:
+    """Sentences on what the engine does not do and is taken to do, and on what it budgets."""
+    deployment = capacity.question.deployment
+    budget = (deployment.budget_note,) if deployment.budget_note else ()
+    return (*deployment.as_if, *budget)
+
+
 def _guesses(capacity: Capacity) -> tuple[str, ...]:
     layout = capacity.question.layout
     rules: dict[str, Cited] = {
@@ -44,13 +51,17 @@ def print_capacity(console: Console, capacity: Capacity, verdict: Verdict) -> No
     """Verdict, memory by term, one request by pool, limits, and what would free most."""
     question = capacity.question
     stages = f", pp{question.stages} (stage {capacity.stage + 1} binds)" * (question.stages > 1)
-    shared = f", cp{question.context_parallel}" * (question.context_parallel > 1)
+    shared = f", cp{question.deployment.context_parallel}" * (
+        question.deployment.context_parallel > 1
+    )
     console.print(
         f"{question.config.name} on {question.chips} x {question.chip.name}, {question.parallel}"
-        f"{shared}{stages}; {engine_text(question.engine)}, cache {question.kv}, "
-        f"index {question.index}, experts {question.expert}",
+        f"{shared}{stages}; {engine_text(question.engine)}, cache {question.formats.kv}, "
+        f"index {question.formats.index}, experts {question.formats.expert}",
         soft_wrap=True,
     )
+    for sentence in as_if_of(capacity):
+        console.print(f"{sentence}.", soft_wrap=True)
     console.print(verdict.sentence, style="bold", soft_wrap=True)
     for title, table in _tables(capacity):
         console.print()
@@ -162,14 +173,14 @@ def capacity_to_json(capacity: Capacity, verdict: Verdict) -> dict[str, Any]:
         "dp": question.parallel.data,
         "ep": question.parallel.expert,
         "pp": question.stages,
-        "cp": question.context_parallel,
+        "cp": question.deployment.context_parallel,
         "engine": question.engine,
-        "kv_dtype": question.kv,
-        "index_dtype": question.index,
-        "expert_dtype": question.expert,
+        "kv_dtype": question.formats.kv,
+        "index_dtype": question.formats.index,
+        "expert_dtype": question.formats.expert,
         "in_flight_tokens": question.in_flight_tokens,
         "draft_tokens": question.draft_tokens,
-        "memory_share": question.memory_share,
+        "memory_share": question.deployment.memory_share,
         "wanted_requests": question.wanted_requests,
         "verdict": {0: "fits", 3: "does not fit", 4: "unsupported"}[verdict.exit_code],
         "sentence": verdict.sentence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -32,20 +33,30 @@ KIND_ABOUTS = {
     "mtp": "layers after the model's own, each of which drafts a token ahead",
     "head": "turns each request's last row into scores of the vocabulary",
 }
-POOL_NAMES = {"state": "compressor rows", "index_state": "index compressor rows"}
-POOL_ABOUTS = {
-    "window": "raw key-value rows of the last tokens (128 in V4)",
-    "c4": "compressed entries of CSA layers, one per 4 tokens",
-    "c128": "compressed entries of HCA layers, one per 128 tokens",
-    "state": "rows of the latest tokens, not yet pooled into an entry (fp32)",
-    "index": "the indexer's keys, one per 4 tokens",
-    "index_state": "rows not yet pooled into an index key (fp32)",
-}
+_ENTRIES = re.compile(r"(?:c|csa|hca)(\d+)")
+_ROWS = (("_index_state", "index compressor rows"), ("_state", "compressor rows"))
 
 
 def pool_name(pool: str) -> str:
     """A pool of cache state as readers see it."""
-    return POOL_NAMES.get(pool, pool)
+    for ending, name in _ROWS:
+        if pool.endswith(ending):
+            return f"{pool.removesuffix(ending)} {name}"
+    return pool
+
+
+def pool_about(pool: str) -> str:
+    """What a pool of cache state holds."""
+    if pool.endswith("_index_state"):
+        return "rows not yet pooled into an index key (fp32)"
+    if pool.endswith("_state"):
+        return "rows of the latest tokens, not yet pooled into an entry (fp32)"
+    entries = _ENTRIES.match(pool)
+    if entries is None:
+        return "raw key-value rows of the last tokens (128 in V4)"
+    if pool.endswith("_index"):
+        return f"the indexer's keys, one per {entries[1]} tokens"
+    return f"compressed entries, one per {entries[1]} tokens"
 
 
 def names_of(result: StepResult) -> dict[str, dict[str, str]]:
@@ -54,11 +65,7 @@ def names_of(result: StepResult) -> dict[str, dict[str, str]]:
     return {
         "operations": dict(result.abouts),
         "layer_kinds": {kind: KIND_ABOUTS[kind] for kind in kinds if kind in KIND_ABOUTS},
-        "pools": {
-            pool: POOL_ABOUTS[pool]
-            for pool in result.memory.state_bytes_by_pool
-            if pool in POOL_ABOUTS
-        },
+        "pools": {pool: pool_about(pool) for pool in result.memory.state_bytes_by_pool},
     }
 
 

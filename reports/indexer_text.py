@@ -75,14 +75,16 @@ def cost_table(study: IndexerStudy) -> TextTable:
     base = {(p.chip, p.context): p for p in study.costs if p.precision == "fp8"}
     first = study.costs[0]
     chips = count_text(study.question.count, "chip")
+    engines = study.question.engine or "each chip's default engine"
     misfits = {(p.chip, p.context): p.misfit for p in reversed(study.costs) if p.misfit}
     note = (
         f"A decode step of {study.model} for {study.question.batch:,} requests on {chips} "
         f"(attention data-parallel, experts split): {count_text(first.requests, 'request')} and "
-        f"{first.scan_layers} scans a chip. Scan bytes and time are of one layer. Times are the "
-        "tile model's, with ideal kernels of every format. A scan's share of the step is what the "
-        "step's end waits for: none where the scan hides beside other kernels. Capacity is of one "
-        "chip, unpadded."
+        f"{first.scan_layers} scans a chip. Scan bytes and time are of one layer. Kernels are "
+        f"those of {engines}; formats that they were not measured in are priced by bytes, math and "
+        "conversion. A scan's share of the step is what the "
+        "step's end waits for: none where the scan hides beside other kernels. Tokens are "
+        "those that one chip's pools hold at this context."
     )
     return TextTable(
         title="Cost of the index scan",

@@ -1,4 +1,4 @@
-"""Figures of a layout sweep: what every size of page costs, 128 tokens and the engine's marked."""
+"""Figures of a layout sweep: what a page costs, the smallest whole one and the engine's marked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reports.figure_style import axis, layout
-from reports.layout_text import GRANULE, Cuts, grouping_name, own_tokens
+from reports.layout_text import Cuts, grouping_name, own_tokens
 from reports.palette import INK, MUTED, POOL_COLORS, RESOURCE_COLORS
 from simulator.layout.sweep import OWN, LayoutCost
 from simulator.layout.sweep_request import AskedSweep
@@ -14,7 +14,6 @@ from simulator.layout.sweep_request import AskedSweep
 _Value = Callable[[LayoutCost], float]
 _HEIGHT = 300
 _TICKS = (64, 128, 256, 512, 1024, 2048, 4096)
-_TICK_TEXTS = [f"<b>{tick}</b>" if tick == GRANULE else f"{tick:,}" for tick in _TICKS]
 _COLORS = (RESOURCE_COLORS["memory"], RESOURCE_COLORS["link"], RESOURCE_COLORS["vector"], "#cc79a7",
            "#e69f00", "#56b4e9", INK)  # fmt: skip
 CAPTIONS = {
@@ -24,6 +23,7 @@ CAPTIONS = {
     "tiles": "Tiles of the index kernel that stay empty: none reaches over a page's end.",
     "dram": "DRAM efficiency of a decode step's reads: useful share of the peak, by pool.",
     "reads": "Time of memory for the reads of one request in a decode step.",
+    "step": "Decode step of the mix, with rows and pages stored so.",
     "tables": "Page ids of a request.",
     "requests": "Requests that the budget holds at the stated context.",
 }
@@ -60,9 +60,13 @@ def layout_figures(
         "tables": _lines(by_grouping, _tables, _doubling("bytes a request")),
         "requests": _lines(by_grouping, _requests, axis("requests", rangemode="tozero")),
     }
+    if cuts.own.step_ps is not None:
+        figures["step"] = _lines(by_padding, _step, axis("decode step", ticksuffix="s"))
     for figure in figures.values():
         figure["layout"]["shapes"] = _marks(cuts)
-    return {name: figures[name] for name in CAPTIONS}
+        for line in figure["data"]:
+            _open_dots(line, cuts.granule)
+    return {name: figures[name] for name in CAPTIONS if name in figures}
 
 
 def _doubling(title: str) -> dict[str, Any]:
@@ -93,6 +97,10 @@ def _tiles(cost: LayoutCost) -> float:
 
 def _reads(cost: LayoutCost) -> float:
     return cost.read_s
+
+
+def _step(cost: LayoutCost) -> float:
+    return (cost.step_ps or 0) * 1e-12
 
 
 def _tables(cost: LayoutCost) -> float:
@@ -147,7 +155,6 @@ _POOL_NAMES = {"window": "window", "c4": "C4 picks", "c4_index": "index scan", "
 def _line(
     name: str, pages: Sequence[int], values: Sequence[float], color: str, y: dict[str, Any]
 ) -> dict[str, Any]:
-    """Full dots at multiples of 128 tokens, open ones between."""
     shown = ".2%" if "tickformat" in y else ".4s"
     return {
         "type": "scatter",
@@ -158,7 +165,7 @@ def _line(
         "line": {"color": color, "width": 2},
         "marker": {
             "size": 7,
-            "color": [color if page % GRANULE == 0 else "#ffffff" for page in pages],
+            "color": color,
             "line": {"color": color, "width": 1.5},
         },
         "hovertemplate": f"{name + '<br>' if name else ''}pages of %{{x:,}} tokens: "
@@ -166,8 +173,19 @@ def _line(
     }
 
 
+def _open_dots(line: dict[str, Any], granule: int) -> None:
+    """Full dots at pages in which every pool ends whole entries, open ones between."""
+    color = line["marker"]["color"]
+    line["marker"]["color"] = ["#ffffff" if page % granule else color for page in line["x"]]
+
+
 def _figure(data: list[dict[str, Any]], y: dict[str, Any], *, legend: bool) -> dict[str, Any]:
-    x = axis("tokens of a page", type="log", tickvals=list(_TICKS), ticktext=_TICK_TEXTS)
+    x = axis(
+        "tokens of a page",
+        type="log",
+        tickvals=list(_TICKS),
+        ticktext=[f"{tick:,}" for tick in _TICKS],
+    )
     shape = {**layout(height=_HEIGHT, x=x, y=y), "showlegend": legend}
     if not legend:
         shape["margin"] = {**shape["margin"], "b": 52}
@@ -175,10 +193,10 @@ def _figure(data: list[dict[str, Any]], y: dict[str, Any], *, legend: bool) -> d
 
 
 def _marks(cuts: Cuts) -> list[dict[str, Any]]:
-    """Lines at 128 tokens and at the engine's own page."""
-    at = [(GRANULE, "dash", INK)]
+    """Lines at the smallest whole page and at the engine's own."""
+    at = [(cuts.granule, "dash", INK)]
     own = own_tokens(cuts)
-    if own not in (0, GRANULE):
+    if own not in (0, cuts.granule):
         at.append((own, "dot", MUTED))
     return [
         {

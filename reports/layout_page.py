@@ -9,7 +9,6 @@ from pathlib import Path
 from reports.html_document import html_document
 from reports.layout_figures import CAPTIONS, layout_figures
 from reports.layout_text import (
-    GRANULE,
     Cuts,
     cut_table,
     layout_answer,
@@ -63,21 +62,21 @@ def write_layout_page(
 
 
 def tables(asked: AskedSweep, cuts: Cuts) -> list[TextTable]:
-    """The choices, then the pools of the engine and of pages of 128 tokens."""
+    """The choices, then the pools of the engine and of the smallest whole pages."""
     found = [cut_table(asked, cuts), pool_table(f"{asked.engine} as it is", cuts.own)]
-    least = cuts.page(GRANULE)
+    least = cuts.page(cuts.granule)
     if least is not None and not same_pages(least, cuts.own):
         what = "pages" if asked.pool == "all" else f"{asked.pool} pages"
-        found.append(pool_table(f"{what} of {GRANULE} tokens", least))
+        found.append(pool_table(f"{what} of {cuts.granule} tokens", least))
     return found
 
 
 def _marks_note(cuts: Cuts) -> str:
     own = own_tokens(cuts)
-    text = f"Dashed line: {GRANULE} tokens = lcm(4, 128)"
-    if own not in (0, GRANULE):
+    text = f"Dashed line: {cuts.granule} tokens = {cuts.granule_words}"
+    if own not in (0, cuts.granule):
         text += f"; dotted: the engine's own {own:,}"
-    return text + ". Full dots are multiples of 128 tokens, open ones are between."
+    return f"{text}. Full dots are multiples of {cuts.granule} tokens, open ones are between."
 
 
 def _panel(name: str, caption: str) -> str:

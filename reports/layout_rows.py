@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.layout.kernel_tiles import attention_waste
+from simulator.layout.kernel_tiles import attention_waste, padded_ids
 from simulator.layout.sweep import OWN, LayoutCost
 from simulator.layout.sweep_request import AskedSweep
 from simulator.lower.profile import find_profile
@@ -45,8 +45,8 @@ def attention_shares(asked: AskedSweep) -> dict[str, float]:
     """Share of the attention kernel's tiles that hold no entry, by source."""
     question = asked.question
     config = question.groupings.config
-    kernels = find_profile(asked.engine).measured_name
-    found = attention_waste(question.mix, config.sliding_window, config.index_topk, kernels)
+    padded = padded_ids(find_profile(asked.engine))
+    found = attention_waste(question.mix, config, padded)
     return {name: waste.share for name, waste in found.items()}
 
 
@@ -87,9 +87,9 @@ def flat_row(cost: LayoutCost) -> dict[str, Any]:
     if cost.step_ps is None:
         del row["step_ps"]
     row["engine_own"] = int(row["engine_own"])
-    for one in cost.cuts:
-        name = one.pool.name
-        row[f"{name}_page_bytes"] = one.pool.page_bytes
+    for one in cost.pools:
+        name = one.name
+        row[f"{name}_page_bytes"] = one.page_bytes
         row[f"{name}_page_padding_share"] = one.page_padding
         row[f"{name}_padding_bytes_per_token"] = one.padding_bytes_per_token
     for run in cost.runs:
@@ -109,21 +109,21 @@ def pool_rows(cost: LayoutCost) -> list[dict[str, Any]]:
     """Pages of every pool and the runs of its reads."""
     runs = {run.pool: run for run in cost.runs}
     rows = []
-    for one in cost.cuts:
+    for one in cost.pools:
         row: dict[str, Any] = {
-            "pool": one.pool.name,
-            "layers": one.pool.layers,
-            "lives": one.pool.lives,
-            "page_tokens": one.pool.page_tokens,
-            "page_rows": one.pool.page_rows,
-            "row_bytes": one.pool.row_bytes,
+            "pool": one.name,
+            "layers": one.layers,
+            "lives": one.lives,
+            "page_tokens": one.page_tokens,
+            "page_rows": one.page_rows,
+            "row_bytes": one.row_bytes,
             "stride_bytes": one.stride_bytes,
-            "page_bytes": one.pool.page_bytes,
+            "page_bytes": one.page_bytes,
             "page_padding_share": one.page_padding,
             "padding_bytes_per_token": one.padding_bytes_per_token,
         }
-        if one.pool.name in runs:
-            run = runs[one.pool.name]
+        if one.name in runs:
+            run = runs[one.name]
             row["reads"] = {
                 "pattern": run.pattern,
                 "runs": run.runs,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 
 from reports.layout_rows import attention_shares
 from reports.memory_text import TextTable, percent
 from simulator.layout.sweep import OWN, LayoutCost, LayoutPoint
 from simulator.layout.sweep_request import AskedSweep
 
-GRANULE = 128
 _NAMES = {
     "engine": "as the engine groups",
     "separate": "pools apart",
@@ -27,6 +27,17 @@ class Cuts:
     pages: tuple[LayoutCost, ...]
     paddings: tuple[LayoutCost, ...]
     groupings: tuple[LayoutCost, ...]
+
+    @property
+    def granule(self) -> int:
+        """Tokens of the smallest page in which every pool ends whole entries."""
+        return lcm(*(pool.ratio for pool in self.own.pools))
+
+    @property
+    def granule_words(self) -> str:
+        """The same as it comes about, such as lcm(4, 128)."""
+        ratios = sorted({pool.ratio for pool in self.own.pools if pool.ratio > 1})
+        return f"lcm({', '.join(map(str, ratios))})" if len(ratios) > 1 else str(self.granule)
 
     def page(self, tokens: int) -> LayoutCost | None:
         """The point of the page cut with a size."""
@@ -58,7 +69,7 @@ def layout_answer(asked: AskedSweep, cuts: Cuts) -> str:
     """What matters most, in a few sentences."""
     question = asked.question
     head = f"{question.groupings.config.name} as {asked.engine} stores it, on {question.chip.name}"
-    least, most = cuts.page(GRANULE), cuts.pages[-1]
+    least, most = cuts.page(cuts.granule), cuts.pages[-1]
     if asked.pool != "all" or least is None:
         first = cuts.pages[0]
         told = [
@@ -66,8 +77,8 @@ def layout_answer(asked: AskedSweep, cuts: Cuts) -> str:
         ]
         return f"{head}: {'; '.join(told)}."
     words = [
-        f"{head}: {GRANULE} tokens, lcm(4, {GRANULE}), are the smallest page in which every pool "
-        f"ends whole entries. With them {_costs(least)}"
+        f"{head}: {cuts.granule} tokens, {cuts.granule_words}, are the smallest page in which "
+        f"every pool ends whole entries. With them {_costs(least)}"
     ]
     if not same_pages(cuts.own, least):
         words.append(f"as it is, with pages of {_own_pages(cuts.own)}, {_costs(cuts.own)}")
@@ -81,22 +92,22 @@ def layout_answer(asked: AskedSweep, cuts: Cuts) -> str:
 
 def same_pages(one: LayoutCost, other: LayoutCost) -> bool:
     """Whether every pool has pages of the same tokens."""
-    pages = [{cut.pool.name: cut.pool.page_tokens for cut in cost.cuts} for cost in (one, other)]
+    pages = [{cut.name: cut.page_tokens for cut in cost.pools} for cost in (one, other)]
     return pages[0] == pages[1]
 
 
 def own_tokens(cuts: Cuts) -> int:
     """Tokens of the engine's own page: of the pool that is swept, or of all."""
     pool = cuts.pages[0].point.pool
-    pages = {cut.pool.name: cut.pool.page_tokens for cut in cuts.own.cuts}
+    pages = {cut.name: cut.page_tokens for cut in cuts.own.pools}
     return pages.get(pool, cuts.own.page_tokens)
 
 
 def _own_pages(own: LayoutCost) -> str:
     longer = [
-        f", {cut.pool.page_tokens:,} of {cut.pool.name}"
-        for cut in own.cuts
-        if cut.pool.page_tokens > own.page_tokens
+        f", {cut.page_tokens:,} of {cut.name}"
+        for cut in own.pools
+        if cut.page_tokens > own.page_tokens
     ]
     return f"{own.page_tokens:,} tokens{''.join(longer)}"
 
@@ -143,14 +154,14 @@ def cut_table(asked: AskedSweep, cuts: Cuts) -> TextTable:
 
 
 def _mark(cost: LayoutCost, cuts: Cuts) -> str:
-    whole = cost.point.pool == "all" and cost.page_tokens == GRANULE
-    return (" = lcm(4, 128)" if whole else "") + (
+    whole = cost.point.pool == "all" and cost.page_tokens == cuts.granule
+    return (f" = {cuts.granule_words}" if whole else "") + (
         " (engine's)" if same_pages(cost, cuts.own) else ""
     )
 
 
 def _cells(cost: LayoutCost) -> tuple[str, ...]:
-    index = next((run for run in cost.runs if run.pool == "c4_index"), None)
+    index = next((run for run in cost.runs if run.pool.endswith("_index")), None)
     return (
         f"{100 * cost.padding_share:.2f}",
         f"{100 * cost.wasted_share:.1f}",
@@ -173,19 +184,19 @@ def pool_table(name: str, cost: LayoutCost) -> TextTable:
     """Pages of every pool of one choice, and the runs that a decode step reads of them."""
     runs = {run.pool: run for run in cost.runs}
     rows = []
-    for one in cost.cuts:
-        pool, run = one.pool, runs.get(one.pool.name)
+    for one in cost.pools:
+        run = runs.get(one.name)
         reads = ("-",) * 4
         if run is not None:
             start = f"{run.start_bytes:,}"
             reads = (f"{run.runs:,.1f}", f"{run.useful_bytes:,.0f}", start, percent(run.efficiency))
         rows.append(
             (
-                pool.name.replace("_", " "),
-                f"{pool.page_rows:,} x {one.stride_bytes:,}",
-                f"{pool.page_bytes:,}",
+                one.name.replace("_", " "),
+                f"{one.page_rows:,} x {one.stride_bytes:,}",
+                f"{one.page_bytes:,}",
                 f"{100 * one.page_padding:.2f}",
-                f"{one.padding_bytes_per_token:,.2f}" if pool.lives == "context" else "-",
+                f"{one.padding_bytes_per_token:,.2f}" if one.lives == "context" else "-",
                 *reads,
             )
         )

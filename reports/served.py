@@ -78,7 +78,7 @@ class Served:
     def priced_as(self) -> tuple[str, ...]:
         """Sentences on formats whose kernels are priced as another's."""
         asked = self.run.deployment.asked
-        return priced_as(asked.question, asked.chip)
+        return priced_as(asked)
 
 
 def served(run: ServingRun, *, with_use: bool = False) -> Served:

@@ -41,6 +41,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "operations": [_group_json("operation", group) for group in breakdown.by_operation],
         "layer_kinds": [_group_json("kind", group) for group in breakdown.by_layer_kind],
         "memory": _memory_json(result.memory),
+        "period": None if result.period is None else asdict(result.period),
         "peaks": {
             "name": result.peaks.name,
             "matrix_flops_per_s": dict(result.peaks.matrix_flops_per_s),

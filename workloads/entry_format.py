@@ -44,6 +44,11 @@ class EntryFormat(ABC):
         """Values of an entry."""
 
     @property
+    def rotary_values(self) -> int:
+        """Values with rotary position, which come last and may be stored wider."""
+        return 0
+
+    @property
     def scaled_values(self) -> int:
         """Values that are stored narrower than they are multiplied, with scales."""
         return 0
@@ -133,6 +138,11 @@ class Fp8KvEntry(EntryFormat):
     precision: ClassVar[str] = "fp8"
     nope: int
     rope: int
+
+    @property
+    def rotary_values(self) -> int:
+        """The values that keep bf16."""
+        return self.rope
 
     @property
     def scaled_values(self) -> int:

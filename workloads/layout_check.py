@@ -42,14 +42,8 @@ def fits_layout(params: dict[str, TensorType], layout: ParallelLayout) -> bool:
 
 def reduced_config(config: ModelConfig) -> ModelConfig:
     """The model with one layer of every kind: the same layers, cheap to build."""
-    ratios = tuple(dict.fromkeys(config.layer_ratios))
-    return config.model_copy(
-        update={
-            "num_hidden_layers": len(ratios),
-            "compress_ratios": ratios,
-            "num_hash_layers": min(config.num_hash_layers, 1),
-        }
-    )
+    first = [config.layers.index(kind) for kind in dict.fromkeys(config.layers)]
+    return config.cut(first, num_hash_layers=min(config.num_hash_layers, 1))
 
 
 def distinct_parameters(config: ModelConfig, precision: Precision) -> dict[str, TensorType]:

@@ -53,13 +53,17 @@ Growth = Every | Ring | Tail
 class Region:
     """A cache region of one layer.
 
-    `pool` names the kind of region across layers: window, c4, index, c128, state, index_state.
+    `pool` is what equal regions of all layers make up, by kind and ratio: window, c4, c4_index,
+    c4_state, c4_index_state, c128, c128_state. `kind` is the same without the ratio, under which
+    engines say how they keep it: window, csa, csa_index, csa_state, csa_index_state, hca,
+    hca_state. `name` tells the layer as well.
     """
 
-    name: str
     pool: str
+    kind: str
     growth: Growth
     format: EntryFormat
+    name: str = ""
 
     def resident_bytes(self, context: int) -> int:
         """Bytes that a request of `context` tokens holds, without paging or padding."""

@@ -27,6 +27,10 @@ _STREAM_FROM_BYTES = 32_768  # 128 channels of 256 bytes: a longer run comes bac
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
+_BURST_BYTES = 32  # of every DRAM preset
+_WORD_BYTES = 4
+
+
 class PresetEfficiency(StrictModel):
     """Useful shares of the peak of streams, and of gathers by size of a run."""
 
@@ -131,3 +135,12 @@ def _between(places: Sequence[float], values: Sequence[float], at: float) -> flo
     low, high = places[above - 1], places[above]
     way = (at - low) / (high - low)
     return values[above - 1] + way * (values[above] - values[above - 1])
+
+
+def bursts_touched(span_bytes: int, start_bytes: int) -> float:
+    """Bursts of 32 bytes that a run touches, on average over the places where it may begin.
+
+    Runs begin at multiples of `start_bytes`.
+    """
+    offsets = range(0, _BURST_BYTES, max(_WORD_BYTES, math.gcd(start_bytes, _BURST_BYTES)))
+    return sum(-(-(offset + span_bytes) // _BURST_BYTES) for offset in offsets) / len(offsets)

@@ -22,10 +22,12 @@ from simulator.address.result import AddressResult, PoolGeometry, RequestTables,
 from simulator.address.row import RowAddressing
 from simulator.basis.assumptions import assumptions_of
 from simulator.basis.errors import InputError
-from simulator.cache.pool_spec import TOKEN, V4_POOLS, with_pages
+from simulator.cache.pool_spec import TOKEN, pools_of
 from simulator.evaluate.metadata import StepMetadata, build_metadata
 from simulator.evaluate.request_table import RequestTable
 from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.state import model_state
 
 
 def address(question: AddressQuestion) -> AddressResult:
@@ -38,14 +40,16 @@ def address(question: AddressQuestion) -> AddressResult:
     layers = _layers(question, config)
     rows = _packed_rows(question)
     _refuse_long(question, config)
-    table = _table(question)
+    table = _table(question, config)
     requests = [
         (table.admit(spec.row), spec.past, spec.new) for spec in _in_admission_order(question)
     ]
     requests = _in_batch_order(question, requests)
     deepest = max(layers) + 1
     pairs = index_pairs(config, deepest, [(past, new) for _, past, new in requests])
-    undecided = config.layer_ratios[:deepest].count(4) > 0 and _undecided(question, rows, config)
+    undecided = any(one.indexed for one in config.layers[:deepest]) and _undecided(
+        question, rows, config
+    )
     record, ran = PickRecord(), _runs(question, pairs, undecided)
     if ran:
         model = run_model(config, deepest, question.seed)
@@ -68,15 +72,15 @@ def address(question: AddressQuestion) -> AddressResult:
 
 
 def _layers(question: AddressQuestion, config: ModelConfig) -> list[int]:
-    ratios = config.layer_ratios
+    kinds = config.layers
     for layer in question.layers:
-        if layer >= len(ratios):
+        if layer >= len(kinds):
             raise InputError(
-                f"layer {layer} does not exist: {config.name} has layers 0 to {len(ratios) - 1}"
+                f"layer {layer} does not exist: {config.name} has layers 0 to {len(kinds) - 1}"
             )
     if question.layers:
         return sorted(set(question.layers))
-    return sorted({ratio: layer for layer, ratio in reversed(list(enumerate(ratios)))}.values())
+    return sorted({kind: layer for layer, kind in reversed(list(enumerate(kinds)))}.values())
 
 
 def _packed_rows(question: AddressQuestion) -> list[int]:
@@ -100,7 +104,7 @@ def _refuse_long(question: AddressQuestion, config: ModelConfig) -> None:
             )
 
 
-def _table(question: AddressQuestion) -> RequestTable:
+def _table(question: AddressQuestion, config: ModelConfig) -> RequestTable:
     count = len(question.requests)
     named = [spec.row + 1 for spec in question.requests if spec.row is not None]
     slots = max([count, *named]) if question.slots is None else question.slots
@@ -110,7 +114,7 @@ def _table(question: AddressQuestion) -> RequestTable:
             f"({count - slots} short); give more slots or fewer requests"
         )
     longest = max(spec.context for spec in question.requests)
-    pools = with_pages(V4_POOLS, question.pool_page_tokens, {})
+    pools = pools_of(model_state(config, Precision()), question.pool_page_tokens)
     order = None
     if question.page_seed is not None and question.page_tokens > 0:
         rng = np.random.default_rng(question.page_seed)

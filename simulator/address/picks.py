@@ -18,6 +18,7 @@ from simulator.evaluate.random_weights import random_weights
 from simulator.evaluate.request_table import RequestTable
 from simulator.evaluate.verify import shipped_golden_file
 from workloads.deepseek_v4.config import ModelConfig, find_model, model_from_mapping
+from workloads.deepseek_v4.layer_kinds import TYPE_OF_KIND
 from workloads.deepseek_v4.state import layer_name
 from workloads.op import Array
 from workloads.step_shape import StepShape
@@ -91,14 +92,16 @@ def run_model(config: ModelConfig, layers: int, seed: int) -> tuple[ModelConfig,
         golden = GoldenFile.load(shipped_golden_file())
         return config, dict(golden.weights)
     raw = _SMALL | {key: getattr(config, key) for key in _TAKEN}
-    raw |= {"num_hidden_layers": layers, "compress_ratios": list(config.layer_ratios[:layers])}
+    kept = config.layers[:layers]
+    raw |= {"num_hidden_layers": layers, "compress_ratios": [one.ratio for one in kept]}
+    raw |= {"layer_types": [TYPE_OF_KIND[one.kind] for one in kept]}
     return model_from_mapping(raw, name=config.name), random_weights(raw, seed)
 
 
 def index_pairs(config: ModelConfig, layers: int, requests: Sequence[tuple[int, int]]) -> int:
     """(query, entry) pairs that a run of (past, new) requests scores from their first token on."""
     step = StepShape(tuple((past + new, 0) for past, new in requests))
-    return config.layer_ratios[:layers].count(4) * step.entry_pairs(4)
+    return sum(step.entry_pairs(one.ratio) for one in config.layers[:layers] if one.indexed)
 
 
 def run_step(

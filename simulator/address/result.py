@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.address.question import AddressQuestion
+from workloads.deepseek_v4.layer_kinds import LayerAttention, LayerKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,18 @@ class LayerAddress:
     """
 
     layer: int
-    kind: str
+    kind: LayerKind
+    ratio: int
     accesses: tuple[PoolAccess, ...]
     own_positions: tuple[int, int]
     unseen: tuple[Unseen, ...]
     pick: Pick | None
     notes: tuple[str, ...]
+
+    @property
+    def attention(self) -> LayerAttention:
+        """The layer's attention."""
+        return LayerAttention(self.kind, self.ratio)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

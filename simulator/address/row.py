@@ -18,8 +18,8 @@ from simulator.address.result import LayerAddress, Pick, PoolAccess, Run, Unseen
 from simulator.cache.pool_spec import TOKEN
 from simulator.evaluate.metadata import StepMetadata
 from simulator.evaluate.request_table import RequestTable
-from workloads.deepseek_v4.config import KIND_OF_RATIO, ModelConfig
-from workloads.deepseek_v4.state import HALVES
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.op import Array
 
 Ints = NDArray[np.int64]
@@ -67,20 +67,20 @@ class RowAddressing:
 
     def layer(self, layer: int, picked: tuple[Array, Sequence[Array]] | None) -> LayerAddress:
         """Everything in one layer; `picked` are ids and scores of its indexer, where it ran."""
-        ratio = self.config.layer_ratios[layer]
+        attention = self.config.layers[layer]
+        ratio, pool = attention.ratio, attention.pool
         accesses, unseen, notes = self._window()
         pick = None
         if ratio:
-            accesses += self._compressor("state", ratio)
-            pool = f"c{ratio}"
+            accesses += self._compressor(f"{pool}_state", attention)
             visible = (self.position + 1) // ratio
             ids: Ints | None = np.arange(visible)
-            if ratio == 4:
+            if attention.indexed:
                 pick = self._pick(visible, picked)
                 ids = None if pick.ids is None else np.array(pick.ids, dtype=np.int64)
-                accesses += self._compressor("index_state", ratio)
-                accesses += self._entries("index", ratio, np.arange(visible))
-                unseen += self._not_complete("index", ratio)
+                accesses += self._compressor(f"{pool}_index_state", attention)
+                accesses += self._entries(f"{pool}_index", ratio, np.arange(visible))
+                unseen += self._not_complete(f"{pool}_index", ratio)
             accesses += self._entries(pool, ratio, ids)
             unseen += self._not_complete(pool, ratio)
             if ids is not None and len(ids) < visible:
@@ -91,7 +91,8 @@ class RowAddressing:
         first_own = max(self.past, self.position - self.config.sliding_window + 1)
         return LayerAddress(
             layer=layer,
-            kind=KIND_OF_RATIO[ratio],
+            kind=attention.kind,
+            ratio=ratio,
             accesses=tuple(accesses),
             own_positions=(first_own, self.position - first_own + 1),
             unseen=tuple(unseen),
@@ -123,9 +124,10 @@ class RowAddressing:
         ]
         return accesses, unseen, notes
 
-    def _compressor(self, pool: str, ratio: int) -> list[PoolAccess]:
+    def _compressor(self, pool: str, attention: LayerAttention) -> list[PoolAccess]:
         """Rows of the compressor: its own kept, earlier ones read when it completes an entry."""
-        tail, t = HALVES[ratio] * ratio, self.position
+        ratio, t = attention.ratio, self.position
+        tail = attention.halves * ratio
         accesses = []
         if self.context - t <= tail:
             accesses.append(self._ring(pool, tail, np.array([t]), write=True))

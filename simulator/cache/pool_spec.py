@@ -7,7 +7,8 @@ table (a sidecar, as Ascend has for C128).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.basis.errors import InputError, unknown_name
@@ -46,9 +47,14 @@ class PoolSpec:
 
 V4_POOLS = (
     PoolSpec(name="c4", ratio=4),
-    PoolSpec(name="index", ratio=4),
+    PoolSpec(name="c4_index", ratio=4),
     PoolSpec(name="c128", ratio=128),
 )
+
+
+def page_multiple(pools: Iterable[PoolSpec]) -> int:
+    """Tokens of the smallest page that ends no pool's entry in the middle."""
+    return math.lcm(*(pool.ratio for pool in pools))
 
 
 def check_page(pool: str, ratio: int, page_tokens: int) -> None:

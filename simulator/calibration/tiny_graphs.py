@@ -13,6 +13,7 @@ from simulator.basis.errors import InputError, unknown_name
 from workloads.deepseek_v4.attention import AttentionBuilder
 from workloads.deepseek_v4.block import BlockBuilder
 from workloads.deepseek_v4.config import ModelConfig, find_model, list_models
+from workloads.deepseek_v4.layer_kinds import LayerAttention, layer_attention
 from workloads.deepseek_v4.precision import Precision
 from workloads.dtype import BF16, FP4_GROUP, FP8_BLOCK, FP32, INT32, NVFP4_GROUP, DType
 from workloads.graph import Graph, GraphBuilder
@@ -29,20 +30,25 @@ WEIGHTS: dict[str, DType] = {
     "w4a8_mxfp4_mxfp8": FP4_GROUP,
 }
 EXPERT_MATH = {"fp8_block": "fp8", "nvfp4": "nvfp4", "w4a8_mxfp4_mxfp8": "fp8xfp4"}
-RATIOS = {"csa": 4, "hca": 128, "swa": 0, "indexer": 4}
+LAYERS = {
+    "csa": layer_attention(4),
+    "hca": layer_attention(128),
+    "swa": layer_attention(0),
+    "indexer": layer_attention(4),
+}
 
 
 def attention(row: Row, _: str) -> Graph:
     """The attention module of one layer on one GPU, its ratio by the row's operation."""
     config = _with_heads(str(row["model"]), _whole(row, "local_heads"))
-    ratio = _ratio(str(row["op"]))
+    kind = _layer(str(row["op"]))
     linear = "bf16" if row.get("gemm_dtype") == "bfloat16" else "fp8"
     batch, new, past = (_whole(row, n) for n in ("batch", "new_tokens", "past_tokens"))
     graph = GraphBuilder(StepShape.uniform(batch, new, past))
     hidden = ("hidden", config.hidden_size)
     x = graph.input("x", TensorType((("tokens", graph.step.tokens), hidden), BF16))
     with graph.scope("module", "module"), graph.scope("attn"):
-        y = AttentionBuilder(graph, config, Precision(linear=linear), ratio).build(x)
+        y = AttentionBuilder(graph, config, Precision(linear=linear), kind).build(x)
     return graph.build([y])
 
 
@@ -58,7 +64,7 @@ def layer(row: Row, _: str) -> Graph:
     tokens = ("tokens", graph.step.tokens)
     x = graph.input("x", TensorType((tokens, streams, hidden), BF16))
     with graph.scope("layer", "layer"):
-        y = BlockBuilder(graph, config, Precision()).layer(x, 0, None)
+        y = BlockBuilder(graph, config, Precision()).layer(x, LAYERS["swa"], None)
     return graph.build([y])
 
 
@@ -144,11 +150,11 @@ def _of_width(hidden: int) -> ModelConfig:
     return find_model(list_models()[0]).model_copy(update={"hidden_size": hidden})
 
 
-def _ratio(op: str) -> int:
+def _layer(op: str) -> LayerAttention:
     kind = op.partition("_")[0]
-    if kind not in RATIOS:
-        raise InputError(unknown_name("kind of attention layer", kind, RATIOS))
-    return RATIOS[kind]
+    if kind not in LAYERS:
+        raise InputError(unknown_name("kind of attention layer", kind, LAYERS))
+    return LAYERS[kind]
 
 
 def _weight(row: Row, column: str) -> DType:

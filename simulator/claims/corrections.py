@@ -15,7 +15,6 @@ from simulator.claims.figures import (
 )
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.reference_v32 import find_reference, flops_by_part
-from workloads.deepseek_v4.state import HALVES
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 from workloads.state_layout import Every, Region
 from workloads.step_shape import StepShape
@@ -45,16 +44,16 @@ def _visible() -> list[float]:
 
 def _state_rows() -> list[float]:
     regions = _regions()
-    tail = state("v4-pro")
-    csa = next(r for r in tail if r.pool == "state" and r.growth.tokens == HALVES[4] * 4)
-    hca = next(r for r in tail if r.pool == "state" and r.growth.tokens == 128)
-    assert regions["index_state"].growth.tokens == csa.growth.tokens
+    csa, hca = regions["c4_state"], regions["c128_state"]
+    assert regions["c4_index_state"].growth.tokens == csa.growth.tokens
     return [csa.growth.tokens, csa.format.nbytes, hca.growth.tokens]
 
 
 def _layer_megabytes() -> list[float]:
     regions = _regions()
-    c4, index, c128 = (regions[pool].resident_bytes(MI) / 1e6 for pool in ("c4", "index", "c128"))
+    c4, index, c128 = (
+        regions[pool].resident_bytes(MI) / 1e6 for pool in ("c4", "c4_index", "c128")
+    )
     return [c4, c4 + index, c128]
 
 
@@ -64,7 +63,7 @@ def _window_ratios() -> list[float]:
     index = sum(
         r.format.nbytes / r.growth.tokens
         for r in regions
-        if r.pool == "index" and isinstance(r.growth, Every)
+        if r.kind == "csa_index" and isinstance(r.growth, Every)
     )
     return [window / (growth("v4-pro") - index), window / growth("v4-pro")]
 
@@ -94,5 +93,5 @@ CORRECTIONS: dict[str, Callable[[], list[float]]] = {
     "l": lambda: list(replay(find_model("v4-pro"))),
     "n": lambda: [find_model(m).index_topk for m in ("v4-pro", "v4-flash")],
     "r": _index_query_weights,
-    "s": lambda: [HALVES[4] * 4, 4],
+    "s": lambda: [2 * 4, 4],
 }

@@ -156,7 +156,7 @@ def _layer_counts() -> list[float]:
     for model in MODELS:
         kinds = find_model(model).layer_kinds
         counts += [kinds.count(kind) for kind in ("swa", "csa", "hca")]
-    return [*counts, find_model("v4-pro").mtp_ratios[0]]
+    return [*counts, find_model("v4-pro").mtp_stages[0].ratio]
 
 
 def _ratios_to_v32(context: int) -> list[float]:
@@ -172,7 +172,7 @@ def _window_against_main() -> list[float]:
         main = sum(
             r.format.nbytes / r.growth.tokens
             for r in regions
-            if isinstance(r.growth, Every) and r.pool != "index"
+            if isinstance(r.growth, Every) and r.kind != "csa_index"
         )
         values.append(window / main)
     return values
@@ -200,7 +200,7 @@ def _prefill_pairs() -> list[float]:
 
 def _page_bytes() -> list[float]:
     regions = {r.pool: r for r in state("v4-pro", index="fp8")}
-    return [page_bytes(regions[pool]) for pool in ("c4", "index", "c128")]
+    return [page_bytes(regions[pool]) for pool in ("c4", "c4_index", "c128")]
 
 
 def _block() -> list[float]:

@@ -9,7 +9,7 @@ from simulator.claims.serving_computed import COMPUTED
 from simulator.claims.serving_row import ServingRow
 from simulator.layout.capacity import capacity_of
 from simulator.layout.capacity_question import ContextShare
-from simulator.serve.deployment import Deployment, deploy
+from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.metrics import Summary, summarize
 from simulator.serve.run import require_finished, run_scenario
 from simulator.serve.scenario import Scenario
@@ -90,7 +90,7 @@ class _Served:
     """A scenario's deployment and, where it was run, what it achieved."""
 
     scenario: Scenario
-    deployment: Deployment
+    deployment: DeployedReplica
     summary: Summary | None
 
     @property

@@ -20,7 +20,7 @@ def index_share(context: int) -> dict[str, float]:
                 continue
             nbytes = read.distinct * region.format.nbytes
             total += nbytes
-            index += nbytes if region.pool == "index" else 0.0
+            index += nbytes if region.kind == "csa_index" else 0.0
     return {"index_share": 100 * index / total}
 
 

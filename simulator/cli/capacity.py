@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from simulator.basis.errors import UnsupportedError
-from simulator.cli.options import Engine, JsonFile, console, save_json
+from simulator.cli.deployment_options import takes_deployment
+from simulator.cli.options import JsonFile, console, save_json
 
 
+@takes_deployment()
 def capacity(
-    model: Annotated[str, typer.Option(help="Model name, or path to YAML or config.json.")],
-    chip: Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")],
+    deployment: Mapping[str, Any],
     context: Annotated[
         str, typer.Option(help="Tokens of a request, or a mix: 8192:0.7,131072:0.3.")
     ] = "131072",
-    count: Annotated[int, typer.Option(help="Chips; count = tp x dp x pp.")] = 1,
-    tp: Annotated[
-        int | None, typer.Option(help="Tensor-parallel degree [default: count/dp/pp].")
-    ] = None,
-    dp: Annotated[int, typer.Option(help="Attention-data-parallel degree.")] = 1,
-    ep: Annotated[
-        int | None, typer.Option(help="Expert-parallel degree [default: all ranks if dp > 1].")
-    ] = None,
-    pp: Annotated[int, typer.Option(help="Pipeline stages.")] = 1,
-    cp: Annotated[
-        int, typer.Option(help="Ranks of a tensor group that share a request's entries.")
-    ] = 1,
-    engine: Engine = None,
     requests: Annotated[
         int | None, typer.Option(help="Concurrent requests wanted, on all replicas.")
     ] = None,
@@ -38,22 +27,6 @@ def capacity(
     draft_tokens: Annotated[
         int, typer.Option(help="Speculative tokens of a step and request; 0: none.")
     ] = 0,
-    kv_dtype: Annotated[
-        str | None, typer.Option(help="Cache rows [default: the engine's].")
-    ] = None,
-    index_dtype: Annotated[
-        str | None, typer.Option(help="Index keys [default: the engine's].")
-    ] = None,
-    expert_dtype: Annotated[
-        str | None,
-        typer.Option(help="Experts: fp4 or fp8 [default: fp4 where the chip multiplies it]."),
-    ] = None,
-    memory_share: Annotated[
-        float | None, typer.Option(help="Share of memory the engine takes [default: its own].")
-    ] = None,
-    max_requests: Annotated[
-        int | None, typer.Option(help="Requests that the engine sets state aside for.")
-    ] = None,
     json: JsonFile = None,
 ) -> int:
     """Memory by term, requests that fit, the limit that binds, and what would free most.
@@ -68,24 +41,11 @@ def capacity(
 
     try:
         question = ask_capacity(
-            model=model,
-            chip=chip,
-            count=count,
-            tp=tp,
-            dp=dp,
-            ep=ep,
-            pp=pp,
-            cp=cp,
-            engine=engine,
+            **deployment,
             contexts=context,
             requests=requests,
             in_flight_tokens=in_flight_tokens,
             draft_tokens=draft_tokens,
-            kv_dtype=kv_dtype,
-            index_dtype=index_dtype,
-            expert_dtype=expert_dtype,
-            memory_share=memory_share,
-            max_requests=max_requests,
         )
         answer = capacity_of(question)
     except UnsupportedError as error:

@@ -37,7 +37,7 @@ def demo(
     from reports.step_json import proof_json, step_to_json
     from reports.terminal import print_step
     from simulator.cost.question import ask
-    from simulator.cost.step import cost_step
+    from simulator.cost.typical_step import typical_step
 
     with error_console().status("running the golden file through the graph"):
         proof = _prove()
@@ -45,7 +45,7 @@ def demo(
     for phase, batch, context in STEPS:
         asked = ask(model=MODEL, chip=CHIP, count=COUNT, phase=phase, batch=batch, context=context)
         with error_console().status(f"costing the {phase} step"):
-            result = cost_step(asked.question, asked.config, asked.chip, asked.node)
+            result = typical_step(asked)
         results.append((phase.capitalize(), result))
     with error_console().status("writing the report"):
         files = write_files(out, results, proof)

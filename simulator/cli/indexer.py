@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError
+from simulator.cli.deployment_options import Engine
 from simulator.cli.options import (
     JsonFile,
     command_line,
@@ -51,6 +52,7 @@ def indexer(
     context: Contexts = None,
     batch: Annotated[int, typer.Option(help="Requests in the step, over all chips.")] = 64,
     count: Annotated[int, typer.Option(help="Chips that share the step.")] = 8,
+    engine: Engine = None,
     entries: Annotated[
         int | None, typer.Option(help="Most index keys that a query scores [default: 65536].")
     ] = None,
@@ -79,6 +81,7 @@ def indexer(
         contexts=tuple(sorted(set(context or CONTEXTS))),
         batch=batch,
         count=count,
+        engine=engine,
         entries=entries,
         seed=seed,
         npz=npz,

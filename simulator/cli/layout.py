@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import InputError
+from simulator.cli.deployment_options import takes_deployment
 from simulator.cli.options import (
-    Engine,
     JsonFile,
     command_line,
     console,
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from simulator.layout.sweep_request import AskedSweep
 
 Pool = Annotated[
-    str, typer.Option(help="Whose pages are swept: all, window, c4, c4_index or c128.")
+    str,
+    typer.Option(
+        help="Whose pages are swept: all, or a pool such as window, c4, c4_index or c128."
+    ),
 ]
 Pages = Annotated[
     str | None,
@@ -58,10 +61,14 @@ Neighbours = Annotated[
 ]
 
 
+@takes_deployment(
+    *("pp", "cp", "page_tokens", "memory_share", "max_requests", "packed_keys"),
+    model="v4-flash",
+    chip="h200",
+    count=8,
+)
 def layout(
-    model: Annotated[str, typer.Option(help="Model name, or path to a file.")] = "v4-flash",
-    chip: Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")] = "h200",
-    engine: Engine = None,
+    deployment: Mapping[str, Any],
     pool: Pool = "all",
     pages: Pages = None,
     padding: Paddings = None,
@@ -71,18 +78,6 @@ def layout(
     context: Annotated[int, typer.Option(help="Capacity: tokens of a request.")] = 131_072,
     in_flight: Annotated[int, typer.Option(help="Capacity: tokens of a step in flight.")] = 1,
     budget_gib: Annotated[float, typer.Option(help="Capacity: GiB of cache on a chip.")] = 40.0,
-    count: Annotated[int, typer.Option(help="Step: chips; count = tp x dp.")] = 8,
-    tp: Annotated[int | None, typer.Option(help="Step: tensor-parallel degree.")] = None,
-    dp: Annotated[int | None, typer.Option(help="Step: data-parallel degree [default: count].")] = (
-        None
-    ),
-    ep: Annotated[
-        int | None, typer.Option(help="Step: expert-parallel degree [default: count].")
-    ] = None,
-    kv_dtype: Annotated[str | None, typer.Option(help="Rows [default: the engine's].")] = None,
-    index_dtype: Annotated[
-        str | None, typer.Option(help="Index keys [default: the engine's].")
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write page, CSV and JSON here.")
     ] = None,
@@ -96,20 +91,11 @@ def layout(
     from simulator.layout.sweep_request import ask_sweep
 
     asked = ask_sweep(
-        model=model, chip=chip, engine=engine, pool=pool, pages=pages, paddings=padding,
-        groupings=grouping, mix=DEFAULT_MIX if mix is None else mix, neighbours=neighbours,
-        context=context, in_flight=in_flight, budget_gib=budget_gib, count=count, tp=tp,
-        dp=_data_ranks(count, tp, dp), ep=count if ep is None else ep,
-        kv_dtype=kv_dtype, index_dtype=index_dtype,
+        **deployment, pool=pool, pages=pages, paddings=padding, groupings=grouping,
+        mix=DEFAULT_MIX if mix is None else mix, neighbours=neighbours, context=context,
+        in_flight=in_flight, budget_gib=budget_gib,
     )  # fmt: skip
     _answer(asked, out, json)
-
-
-def _data_ranks(count: int, tp: int | None, dp: int | None) -> int:
-    """Left out, all chips that tensor parallelism does not take."""
-    if dp is not None:
-        return dp
-    return max(1, count // tp) if tp else count
 
 
 def _answer(asked: AskedSweep, out: Path | None, json: Path | None) -> None:

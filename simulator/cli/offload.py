@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import InputError
+from simulator.cli.deployment_options import takes_deployment
 from simulator.cli.options import (
-    Engine,
     JsonFile,
     command_line,
     console,
@@ -23,18 +24,9 @@ if TYPE_CHECKING:
     from simulator.offload.recording import Reuse
 
 
+@takes_deployment("pp", "cp", model="v4-flash", chip="b200", count=2)
 def offload(
-    model: Annotated[str, typer.Option(help="Model name, or path to YAML.")] = "v4-flash",
-    chip: Annotated[str, typer.Option(help="Chip name, or path to YAML.")] = "b200",
-    count: Annotated[int, typer.Option(help="Chips; count = tp x dp.")] = 2,
-    tp: Annotated[
-        int | None, typer.Option(help="Tensor-parallel degree [default: count/dp].")
-    ] = None,
-    dp: Annotated[int, typer.Option(help="Attention-data-parallel degree.")] = 1,
-    ep: Annotated[
-        int | None, typer.Option(help="Expert-parallel degree [default: all ranks if dp > 1].")
-    ] = None,
-    engine: Engine = None,
+    deployment: Mapping[str, Any],
     prompt: Annotated[int, typer.Option(help="Tokens of a request's prompt.")] = 200_000,
     output: Annotated[int, typer.Option(help="Tokens of its output.")] = 20_000,
     contexts: Annotated[
@@ -70,10 +62,6 @@ def offload(
         Path | None,
         typer.Option(metavar="FILE", help="With --measure: write the picks of its random run."),
     ] = None,
-    index_dtype: Annotated[str, typer.Option(help="Index keys: fp8 or fp4.")] = "fp8",
-    expert_dtype: Annotated[
-        str | None, typer.Option(help="Experts: fp4 or fp8 [default: as v4sim step].")
-    ] = None,
     fidelity: Annotated[str, typer.Option(help="roofline or tile, for the step.")] = "tile",
     gather_share: Annotated[
         float | None,
@@ -91,9 +79,6 @@ def offload(
     ] = None,
     offload_window_ratio: Annotated[
         float | None, typer.Option(help="The same with the offload [default: as without].")
-    ] = None,
-    max_requests: Annotated[
-        int | None, typer.Option(help="Requests a replica sets state aside for.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a page with figures here.")
@@ -113,28 +98,19 @@ def offload(
     if record is not None and measure is None:
         raise InputError("--record is given without --measure, so nothing is run; add it")
     question = ask_offload(
-        model=model,
-        chip=chip,
-        count=count,
-        tp=tp,
-        dp=dp,
-        ep=ep,
-        engine=engine,
+        **deployment,
         prompt_tokens=prompt,
         output_tokens=output,
         buffer_entries=buffer,
         overlap=overlap,
         returns=returns,
         return_entries=return_entries,
-        index_dtype=index_dtype,
-        expert_dtype=expert_dtype,
         fidelity=fidelity,
         gather_share=gather_share,
         host_gigabytes=host_gb,
         window_ratio=window_ratio,
         offload_window_ratio=offload_window_ratio,
         host_ratio=host_ratio,
-        max_requests=max_requests,
     )
     lengths = read_lengths(contexts)
     recorded = _recorded(choices, choices_context, question)
@@ -189,10 +165,11 @@ def _measured(model: str, record: Path | None) -> list[Reuse]:
     """Runs of a small model, one for each kind of next tokens."""
     from simulator.offload import recording
     from simulator.offload.misses import RecordedMisses
+    from simulator.offload.question import MOVED_LAYER
     from simulator.prove.small_model import small_model
 
     config = small_model(model)
-    if 4 not in config.layer_ratios:
+    if MOVED_LAYER not in config.layers:
         raise InputError(f"{config.name} has no C4 layer, so nothing is picked; try tiny")
     found = []
     prompt, steps = recording.PROMPT_TOKENS, recording.STEPS

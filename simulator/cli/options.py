@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.lower.default_engine import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,14 +33,6 @@ JsonFile = Annotated[
         metavar="FILE",
         help="Also write the result as JSON (units in names).",
         callback=_in_a_folder,
-    ),
-]
-
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Whose kernels and cache layout: a profile's name, or path to YAML [default: "
-        f"{DEFAULT_ENGINE}; ascend on Ascend chips]."
     ),
 ]
 

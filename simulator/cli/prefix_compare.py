@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import Engine, JsonFile, command_line, console, error_console, save_json
+from simulator.cli.deployment_options import NOT_OF_A_NODE, OPTIONS, takes_deployment
+from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
 from simulator.cli.prefix_reference import count_reference
 
 if TYPE_CHECKING:
@@ -28,13 +30,16 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 
 # Options that mean nothing with --reference, and those that mean nothing without it.
 _OF_TIERS = (
-    *("node", "tiers", "engine", "write", "page_eviction", "window_eviction", "choose"),
-    *("share_link", "tp", "dp", "over_limit", "out"),
+    *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
+    *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
+    *("share_link", "over_limit", "out"),
 )
 _OF_REFERENCE = ("capacity_tokens", "eviction")
 
 
+@takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
 def compare(
+    deployment: Mapping[str, Any],
     context: typer.Context,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="Request trace, plain or gzip.")],
     policies: Annotated[
@@ -54,12 +59,10 @@ def compare(
     eviction: Annotated[
         str, typer.Option(help="Of that pool: lru, fifo, cost, ttl:SECONDS, belady (the bound).")
     ] = "lru",
-    model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-flash",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
         str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
     ] = "node",
-    engine: Engine = None,
     write: Annotated[
         str, typer.Option(help="To lower tiers: through, back, on-eviction or selective.")
     ] = "through",
@@ -73,10 +76,6 @@ def compare(
     share_link: Annotated[
         bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
     ] = False,
-    tp: Annotated[
-        int | None, typer.Option(help="Tensor-parallel degree [default: chips/dp].")
-    ] = None,
-    dp: Annotated[int, typer.Option(help="Data-parallel degree of attention.")] = 1,
     spread_seed: Annotated[
         int | None, typer.Option(help="Spread arrivals within the step they were rounded to.")
     ] = None,
@@ -115,20 +114,17 @@ def compare(
     chosen = parse_window_policies(policies)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
-    deployment = None
+    stored = None
     if not reference:
-        deployment = deployment_for(
-            model=model,
+        stored = deployment_for(
+            **deployment,
             node=node,
             tiers=tiers,
-            engine=engine,
             write=write,
             page_eviction=page_eviction,
             window_eviction=window_eviction,
             choose=choose,
             share_link=share_link,
-            tp=tp,
-            dp=dp,
         )
     with error_console().status(f"reading {trace.name}"):
         read = read_trace(
@@ -139,16 +135,16 @@ def compare(
             spread_seed=spread_seed,
             over_limit=over_limit,
             max_input_tokens=None
-            if deployment is None
-            else deployment.asked.config.max_position_embeddings,
+            if stored is None
+            else stored.asked.config.max_position_embeddings,
         )
     if not len(read):
         raise InputError(f"trace {read.name} has no request left to count: {'; '.join(read.notes)}")
-    if deployment is None:
+    if stored is None:
         read = replace(read, notes=(*read.notes, *unused))
-        count_reference(read, chosen, capacities, evictions, model, json)
+        count_reference(read, chosen, capacities, evictions, deployment["model"], json)
     else:
-        _on_tiers(read, chosen, deployment, out, json)
+        _on_tiers(read, chosen, stored, out, json)
 
 
 def _check_options(context: typer.Context, reference: bool) -> list[str]:
@@ -188,6 +184,7 @@ def _on_tiers(
     json: Path | None,
 ) -> None:
     """Replay, write, print."""
+    from simulator.cost.engine_notes import priced_as
     from simulator.layout.room_note import room_note
     from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
@@ -209,6 +206,7 @@ def _on_tiers(
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
         notes += too_small(deployment, policies, trace.block_tokens)
+        notes += [*priced_as(deployment.asked), *deployment.asked.config.notes]
         notes += [deployment.layout_note, deployment.loads_note]
         room = room_note(deployment.asked)
         notes += [room] if room else []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import Engine, JsonFile, console, error_console, save_json
+from simulator.cli.deployment_options import NOT_OF_A_NODE, takes_deployment
+from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
     from reports.text_table import TextColumn
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 SCHEMA = "v4sim.prefix_crossover/1"
 
 
+@takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
 def crossover(
+    deployment: Mapping[str, Any],
     policies: Annotated[str, typer.Option(help="Window policies, as in prefix compare.")] = (
         "full,boundary,zero:trimmed"
     ),
@@ -25,16 +29,10 @@ def crossover(
         str, typer.Option(metavar="LIST", help="Prefix lengths in tokens to print.")
     ] = "1024,8192,65536,262144",
     new_tokens: Annotated[int, typer.Option(help="Tokens after the prefix.")] = 128,
-    model: Annotated[str, typer.Option(help="Model name, or path to its YAML.")] = "v4-flash",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
         str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
     ] = "node",
-    engine: Engine = None,
-    tp: Annotated[
-        int | None, typer.Option(help="Tensor-parallel degree [default: chips/dp].")
-    ] = None,
-    dp: Annotated[int, typer.Option(help="Data-parallel degree of attention.")] = 1,
     json: JsonFile = None,
 ) -> None:
     """Compare loading a prefix from each tier with computing it, one request at a time.
@@ -49,28 +47,28 @@ def crossover(
 
     chosen = parse_window_policies(policies)
     lengths = parse_token_sizes(prefixes, "prefix length")
-    deployment = deployment_for(model=model, node=node, tiers=tiers, engine=engine, tp=tp, dp=dp)
-    longest = deployment.asked.config.max_position_embeddings
+    stored = deployment_for(**deployment, node=node, tiers=tiers)
+    longest = stored.asked.config.max_position_embeddings
     if new_tokens < 1 or max(lengths) + new_tokens > longest:
         raise InputError(
             f"a prefix of {max(lengths):,} tokens and {new_tokens:,} new ones is not 1 to "
-            f"{longest:,} tokens, which {deployment.asked.question.model} takes"
+            f"{longest:,} tokens, which {stored.asked.question.model} takes"
         )
-    lower = deployment.tiers[1:]
+    lower = stored.tiers[1:]
     if not lower:
         raise InputError("these tiers hold nothing but the device: add one below it to load from")
     found = []
     with error_console().status("timing prefixes"):
-        timer, rules = restore_setup(deployment)
+        timer, rules = restore_setup(stored)
         for policy in chosen:
             own = rules(policy)
             own.check()
             found += [cross(timer, own, tier, lengths, new_tokens) for tier in lower]
-    save_json(json, _as_json(found, deployment, node, new_tokens))
+    save_json(json, _as_json(found, stored, node, new_tokens))
     _print(
         found,
-        deployment,
-        f"{model} on {node}, {engine_text(deployment.asked.question.engine)}",
+        stored,
+        f"{stored.asked.config.name} on {node}, {engine_text(stored.asked.question.engine)}",
         new_tokens,
     )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.cli.deployment_options import takes_deployment
 from simulator.cli.options import (
-    Engine,
     JsonFile,
     console,
     error_console,
@@ -22,30 +23,23 @@ if TYPE_CHECKING:
     from simulator.cost.question import AskedStep
     from simulator.cost.result import StepResult
 
-Model = Annotated[str, typer.Option(help="Model name, or path to YAML or config.json.")]
-Chip = Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")]
 Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
 Context = Annotated[int, typer.Option(help="Tokens of a request after the step.")]
 Phase = Annotated[str, typer.Option(help="decode or prefill.")]
 NewTokens = Annotated[
     int | None, typer.Option(help="Prefill: new tokens of a request [default: the context].")
 ]
-Count = Annotated[int, typer.Option(help="Chips; count = tp x dp.")]
-Tensor = Annotated[int | None, typer.Option(help="Tensor-parallel degree [default: count/dp].")]
-Data = Annotated[int, typer.Option(help="Attention-data-parallel degree.")]
-Expert = Annotated[int, typer.Option(help="Expert-parallel degree; divides count.")]
 Fidelity = Annotated[str, typer.Option(help="roofline, tile or cycle.")]
-IndexDtype = Annotated[str, typer.Option(help="Index keys: fp8, fp4 or bf16.")]
-KvDtype = Annotated[str, typer.Option(help="Cache rows: fp8 or bf16.")]
-PageTokens = Annotated[
-    int | None, typer.Option(help="Tokens of a page of the cache [default: the engine's].")
-]
-ExpertDtype = Annotated[
-    str | None,
-    typer.Option(help="Experts: fp4 or fp8 [default: fp4 where the chip multiplies it]."),
-]
 Kernels = Annotated[
     bool, typer.Option("--kernels", help="Print the kernel list, a line a distinct kernel.")
+]
+ExactContext = Annotated[
+    bool,
+    typer.Option(
+        "--exact-context",
+        help="Decode: the step at this very context, not the mean over the steps in which "
+        "compressed entries complete.",
+    ),
 ]
 Choices = Annotated[
     Path | None,
@@ -60,23 +54,15 @@ OutFolder = Annotated[
 ]
 
 
+@takes_deployment("pp", "cp")
 def step(
-    model: Model,
-    chip: Chip,
+    deployment: Mapping[str, Any],
     batch: Batch = 1,
     context: Context = 8192,
     phase: Phase = "decode",
     new_tokens: NewTokens = None,
-    count: Count = 1,
-    tp: Tensor = None,
-    dp: Data = 1,
-    ep: Expert = 1,
     fidelity: Fidelity = "tile",
-    engine: Engine = None,
-    index_dtype: IndexDtype = "fp8",
-    expert_dtype: ExpertDtype = None,
-    kv_dtype: KvDtype = "fp8",
-    page_tokens: PageTokens = None,
+    exact_context: ExactContext = False,
     choices: Choices = None,
     kernels: Kernels = False,
     out: OutFolder = None,
@@ -90,34 +76,29 @@ def step(
     from simulator.cost.question import ask
 
     asked = ask(
-        model=model,
-        chip=chip,
-        count=count,
-        tp=tp,
-        dp=dp,
-        ep=ep,
+        **deployment,
         phase=phase,
         batch=batch,
         context=context,
         new_tokens=new_tokens,
         fidelity=fidelity,
-        engine=engine,
-        index_dtype=index_dtype,
-        expert_dtype=expert_dtype,
-        kv_dtype=kv_dtype,
-        page_tokens=page_tokens,
     )
-    _answer(asked, choices, kernels, out, json)
+    _answer(asked, choices, exact_context, kernels, out, json)
 
 
 def _answer(
-    asked: AskedStep, choices: Path | None, kernels: bool, out: Path | None, json: Path | None
+    asked: AskedStep,
+    choices: Path | None,
+    exact: bool,
+    kernels: bool,
+    out: Path | None,
+    json: Path | None,
 ) -> None:
     """Cost the step, write what was asked for, then print."""
     from reports.terminal import print_step
 
     with error_console().status("costing the step"):
-        result = _costed(asked, choices)
+        result = _costed(asked, choices, exact)
     files = None
     if out is not None:
         files = write_files(out, [(asked.question.phase.capitalize(), result)])
@@ -135,14 +116,13 @@ def _answer(
         say_files(files)
 
 
-def _costed(asked: AskedStep, choices: Path | None) -> StepResult:
-    """The step; notes say whose choices it has, and what the engine's pools cannot hold."""
+def _costed(asked: AskedStep, choices: Path | None, exact: bool) -> StepResult:
+    """The step; notes say whose choices it has, where not stated ones."""
     from simulator.cost.step import cost_step
-    from simulator.layout.room_note import room_note
+    from simulator.cost.typical_step import typical_step
 
     stats, notes = None, []
     if choices is not None:
-        from simulator.cost.question import profile_of
         from simulator.evaluate.choices import load_choices
         from workloads.run_stats import RunStats
 
@@ -150,13 +130,13 @@ def _costed(asked: AskedStep, choices: Path | None) -> StepResult:
         notes.append(
             f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
         )
-        measured = profile_of(asked.question).module is not None
+        measured = asked.deployment.profile.module is not None
         if measured and asked.question.fidelity == "tile":
             notes.append(
                 f"kernels of {asked.question.engine} were measured without them and take the times "
                 "of stated ids: --fidelity cycle counts what they change of the wait for memory"
             )
-    result = cost_step(asked.question, asked.config, asked.chip, asked.node, stats)
-    room = room_note(asked)
-    notes += [room] if room else []
+    # Recorded choices are those of one context.
+    one_step = exact or choices is not None
+    result = cost_step(asked, stats) if one_step else typical_step(asked)
     return replace(result, notes=(*result.notes, *notes))

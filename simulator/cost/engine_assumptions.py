@@ -43,15 +43,15 @@ def _shared() -> list[object]:
     from simulator.cost.engine_price import engine_price
     from simulator.kernels.warmth import warm_share
     from simulator.kernels.waves import waves_of
+    from simulator.layout.geometry import PoolGeometry
     from simulator.lower.kernel_section import FusedKernel
     from simulator.lower.phase import is_decode, uniform
-    from simulator.lower.stored_rows import StoredRows
 
     return [
         engine_price,
         is_decode,
         uniform,
-        StoredRows.of,
+        PoolGeometry.picked_row_bytes,
         FusedKernel.runs_beside,
         warm_share,
         waves_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwmodels.chip import ChipSpec
 from simulator.cost.math_rate import math_rate
-from simulator.cost.question import profile_of
+from simulator.cost.question import AskedStep
 from simulator.cost.result import StepQuestion
 from simulator.lower.default_engine import IDEAL
 from simulator.lower.profile import EngineProfile
@@ -14,25 +14,28 @@ INDEX_DTYPE, KV_DTYPE = "fp8", "fp8"
 _INDEX_MATH = {"fp4": "fp4_index", "fp8": "fp8", "bf16": "bf16"}
 
 
-def priced_as(question: StepQuestion, chip: ChipSpec) -> tuple[str, ...]:
-    """Sentences on formats that are asked for and in which the engine's kernels were not measured.
+def priced_as(asked: AskedStep) -> tuple[str, ...]:
+    """Sentences for the first lines on what the engine does not do, or was not measured in.
 
-    They are priced by their bytes, math class and conversion, with a wider interval.
+    Formats are priced by their bytes, math class and conversion, with a wider interval.
     """
-    profile = profile_of(question)
-    if profile.module is None or question.fidelity == "roofline":
-        return ()
-    runs_in = math_rate(chip, _INDEX_MATH[question.index_dtype]).runs_in
+    question, deployment = asked.question, asked.deployment
+    budget = (deployment.budget_note,) if deployment.budget_note else ()
+    if deployment.profile.module is None or question.fidelity == "roofline":
+        return (*deployment.as_if, *budget)
+    runs_in = math_rate(deployment.chip, _INDEX_MATH[question.index_dtype]).runs_in
     unpacked = f", unpacked to {runs_in}" if runs_in != question.index_dtype else ""
-    asked = (
+    formats = (
         ("Index keys", question.index_dtype, INDEX_DTYPE, unpacked),
         ("Cache entries", question.kv_dtype, KV_DTYPE, ""),
+        ("Experts", question.expert_dtype, None if question.expert_dtype != "bf16" else "", ""),
     )
-    return tuple(
-        f"{what} in {given}{how}: as if {profile.name} had this kernel, not measured"
-        for what, given, known, how in asked
-        if given != known
+    measured = tuple(
+        f"{what} in {given}{how}: as if {deployment.profile.name} had this kernel, not measured"
+        for what, given, known, how in formats
+        if known is not None and given != known
     )
+    return (*measured, *deployment.as_if, *budget)
 
 
 def engine_notes(question: StepQuestion, profile: EngineProfile, chip: ChipSpec) -> tuple[str, ...]:

@@ -1,52 +1,61 @@
-"""Whether a step fits into a chip's memory, and what would if it does not."""
+"""Memory of a step: the account of `v4sim capacity` for the requests of the step."""
 
 from __future__ import annotations
 
-from hwmodels.chip import ChipSpec
 from simulator.basis.errors import DoesNotFitError
-from simulator.basis.units import format_bytes
-from simulator.cost.memory_advice import what_would_fit
-from simulator.cost.memory_use import memory_use
-from simulator.cost.result import MemoryUse, StepQuestion
-from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.precision import Precision
-from workloads.graph import Graph
+from simulator.basis.whole import ceil_div
+from simulator.cost.question import AskedStep
+from simulator.cost.result import MemoryUse
+from simulator.layout.capacity import Capacity, capacity_of
+from simulator.layout.capacity_question import CapacityQuestion, ContextShare
+from simulator.layout.verdict import judge
+
+# Tokens in flight that engines set workspace aside for, whatever a step has.
+USUAL_STEP_TOKENS = 8192
 
 
-def check_memory(
-    graph: Graph,
-    question: StepQuestion,
-    config: ModelConfig,
-    precision: Precision,
-    chip: ChipSpec,
-) -> MemoryUse:
-    """Memory of one rank; `graph` is sharded and holds the busiest rank's requests.
+def step_capacity(asked: AskedStep) -> Capacity:
+    """What the deployment holds of the step's requests."""
+    question, data = asked.question, asked.deployment.parallel.data
+    new = 1 if question.phase == "decode" else question.new_tokens
+    return capacity_of(
+        CapacityQuestion(
+            deployment=asked.deployment,
+            contexts=(ContextShare(context_tokens=question.context, share=1.0),),
+            in_flight_tokens=new,
+            workspace_tokens=max(USUAL_STEP_TOKENS, new * ceil_div(question.batch, data)),
+            wanted_requests=question.batch,
+        )
+    )
 
-    Raises `DoesNotFitError` with demand, capacity, the gap, the largest terms and what would fit.
-    """
-    use = memory_use(graph, chip.hbm_capacity_bytes)
-    short = use.used_bytes - use.capacity_bytes
-    if short <= 0:
+
+def step_memory(asked: AskedStep, *, must_fit: bool = True) -> MemoryUse:
+    """Memory of the busiest rank. Raises `DoesNotFitError` with what would fit."""
+    capacity = step_capacity(asked)
+    use = memory_of(asked, capacity)
+    if capacity.is_enough or not must_fit:
         return use
-    advice = what_would_fit(question, config, precision, use.capacity_bytes)
+    question = asked.question
     raise DoesNotFitError(
-        f"{config.name} at {question.layout} needs {format_bytes(use.used_bytes)} a chip for "
-        f"{_requests(graph.step.batch, question.batch)} of {question.context:,} tokens, but "
-        f"{chip.name} has {format_bytes(use.capacity_bytes)}: {format_bytes(short)} "
-        f"({short:,} B) short; largest are {_largest_terms(use)}; {advice}",
+        f"{question.model} on {question.count} x {question.chip} as {question.layout} under "
+        f"{asked.deployment.profile.name} {judge(capacity).sentence}".replace(
+            "--requests", "--batch"
+        ).replace("--in-flight-tokens", "--new-tokens"),
         demand_bytes=use.used_bytes,
         capacity_bytes=use.capacity_bytes,
     )
 
 
-def _requests(local: int, batch: int) -> str:
-    if local < batch:
-        return f"{local:,} of {batch:,} requests"
-    return "1 request" if batch == 1 else f"{batch:,} requests"
+def memory_of(asked: AskedStep, capacity: Capacity) -> MemoryUse:
+    """Terms of the account, with the pages that the requests hold by pool.
 
-
-def _largest_terms(use: MemoryUse) -> str:
-    terms = {f"cache {pool}": nbytes for pool, nbytes in use.state_bytes_by_pool.items()}
-    terms |= {"weights": use.weight_bytes, "workspace": use.workspace_bytes}
-    ordered = sorted(terms.items(), key=lambda term: -term[1])[:3]
-    return ", ".join(f"{name} {format_bytes(nbytes)}" for name, nbytes in ordered)
+    Assumes: what an engine sets aside for requests that the step has not is left free.
+    """
+    requests = ceil_div(asked.question.batch, asked.deployment.parallel.data)
+    (fit,) = capacity.fits
+    return MemoryUse(
+        weight_bytes=capacity.weight_bytes,
+        state_bytes_by_pool={charge.name: requests * charge.nbytes for charge in fit.charges},
+        workspace_bytes=capacity.activation_bytes,
+        capacity_bytes=capacity.question.pool_bytes_allowed,
+    )

@@ -3,96 +3,109 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from hwmodels.chip import ChipSpec, find_chip
-from hwmodels.node import NodeSpec, find_node
-from simulator.basis.errors import InputError, unknown_name
+from hwmodels.chip import ChipSpec
+from hwmodels.node import NodeSpec
+from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.result import StepQuestion
-from simulator.lower.default_engine import default_engine
-from simulator.lower.profile import EngineProfile, find_profile
-from workloads.deepseek_v4.config import ModelConfig, find_model
-from workloads.deepseek_v4.precision import Precision
-from workloads.parallel import ParallelLayout
+from simulator.deployment import Deployment, ask_deployment
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.step_shape import StepShape
 
 PHASES = ("decode", "prefill")
 # Beyond these a question is a slip of the hand; a step lists every request and chip.
 MOST_REQUESTS = 2**20
-MOST_CHIPS = 2**14
 FIDELITIES = ("roofline", "tile", "cycle")
+_SHAPE = ("phase", "batch", "context", "new_tokens", "fidelity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedStep:
-    """A question with the facts that it names."""
+    """A step of a deployment; `question` says the same by names."""
 
+    deployment: Deployment
     question: StepQuestion
-    config: ModelConfig
-    chip: ChipSpec
-    node: NodeSpec
+
+    def changed(self, **changes: Any) -> AskedStep:
+        """The step with another shape or fidelity, or of a deployment that differs."""
+        question = self.question
+        shape = {name: changes.pop(name, getattr(question, name)) for name in _SHAPE}
+        return step_of_deployment(self.deployment.changed(**changes), **shape)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model."""
+        return self.deployment.config
+
+    @property
+    def chip(self) -> ChipSpec:
+        """The chip."""
+        return self.deployment.chip
+
+    @property
+    def node(self) -> NodeSpec:
+        """What joins the chips."""
+        return self.deployment.node
 
 
 def ask(
     *,
-    model: str,
-    chip: str,
-    count: int = 1,
-    tp: int | None = None,
-    dp: int = 1,
-    ep: int = 1,
     phase: str = "decode",
     batch: int = 1,
     context: int = 8192,
     new_tokens: int | None = None,
     fidelity: str = "tile",
-    engine: str | None = None,
-    index_dtype: str = "fp8",
-    expert_dtype: str | None = None,
-    kv_dtype: str = "fp8",
-    page_tokens: int | None = None,
+    **deployment: Any,
 ) -> AskedStep:
     """Check and complete a question; every fault is one `InputError` sentence.
 
-    An engine that is not named is the chip's default.
+    `deployment` as of `ask_deployment`; steps of pipeline stages and of ranks that share entries
+    are not timed.
     """
-    config, spec = find_model(model), find_chip(chip)
-    node = find_node(chip, _limited("count", count, MOST_CHIPS))
     if phase not in PHASES:
         raise InputError(unknown_name("phase", phase, PHASES))
+    asked = ask_deployment(**deployment)
+    _limited("batch", batch, MOST_REQUESTS)
+    new = _new_tokens(phase, _checked_context(asked.config, context), new_tokens)
+    return step_of_deployment(asked, phase, batch, context, new, fidelity)
+
+
+def step_of_deployment(
+    asked: Deployment, phase: str, batch: int, context: int, new_tokens: int, fidelity: str
+) -> AskedStep:
+    """A step of a checked deployment. Raises UnsupportedError for one that is not timed."""
     if fidelity not in FIDELITIES:
         raise InputError(unknown_name("fidelity", fidelity, FIDELITIES))
-    _limited("batch", batch, MOST_REQUESTS)
-    new = _new_tokens(phase, _checked_context(config, context), new_tokens)
-    expert = default_expert_dtype(config, spec) if expert_dtype is None else expert_dtype
-    Precision(expert=expert, index=index_dtype, kv=kv_dtype)
+    if asked.stages > 1 or asked.context_parallel > 1:
+        what = f"pp {asked.stages}" if asked.stages > 1 else f"cp {asked.context_parallel}"
+        raise UnsupportedError(
+            f"a step with {what} is not timed; v4sim capacity counts its memory, and v4sim serve "
+            "times whole pipelines; nearest: pp 1 with cp 1"
+        )
     question = StepQuestion(
-        model=config.name,
-        chip=spec.name,
-        count=count,
-        layout=_layout(count, tp, dp, ep),
+        model=asked.config.name,
+        chip=asked.chip.name,
+        count=asked.chips,
+        layout=asked.parallel,
         phase=phase,
         batch=batch,
         context=context,
-        new_tokens=new,
+        new_tokens=new_tokens,
         fidelity=fidelity,
-        engine=default_engine(spec) if engine is None else engine,
-        index_dtype=index_dtype,
-        expert_dtype=expert,
-        kv_dtype=kv_dtype,
-        page_tokens=page_tokens,
+        engine=asked.engine,
+        index_dtype=asked.formats.index,
+        expert_dtype=asked.formats.expert,
+        kv_dtype=asked.formats.kv,
+        page_tokens=asked.layout.page_tokens,
     )
-    return AskedStep(question=question, config=config, chip=spec, node=node)
+    return AskedStep(deployment=asked, question=question)
 
 
-def profile_of(question: StepQuestion) -> EngineProfile:
-    """The engine's profile, with the pages that were asked for."""
-    return find_profile(question.engine, question.page_tokens)
-
-
-def default_expert_dtype(config: ModelConfig, chip: ChipSpec) -> str:
-    """As in the checkpoint; FP4 is repacked to FP8 (one byte a weight) for chips without FP4."""
-    if config.expert_dtype == "fp4" and chip.matrix_flops_per_s("fp4") is None:
-        return "fp8"
-    return config.expert_dtype
+def step_of(question: StepQuestion) -> StepShape:
+    """New and past tokens of all requests of a question."""
+    new = 1 if question.phase == "decode" else question.new_tokens
+    return StepShape.uniform(question.batch, new, question.context - new)
 
 
 def _at_least_one(what: str, value: int) -> int:
@@ -137,19 +150,3 @@ def _new_tokens(phase: str, context: int, new_tokens: int | None) -> int:
             f"({new - context:,} too many); raise --context, which counts past and new tokens"
         )
     return new
-
-
-def _layout(count: int, tp: int | None, dp: int, ep: int) -> ParallelLayout:
-    _at_least_one("dp", dp)
-    if tp is None:
-        if count % dp:
-            raise InputError(f"dp {dp} does not divide the {count} chips; count = tp x dp")
-        tp = count // dp
-    if _at_least_one("tp", tp) * dp != count:
-        raise InputError(
-            f"tp {tp} x dp {dp} is {tp * dp} chips, but --count is {count}; count = tp x dp"
-        )
-    if count % _at_least_one("ep", ep):
-        divisors = ", ".join(str(d) for d in range(1, count + 1) if count % d == 0)
-        raise InputError(f"ep {ep} does not divide the {count} chips; try one of {divisors}")
-    return ParallelLayout(tensor=tp, data=dp, expert=ep)

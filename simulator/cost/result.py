@@ -133,12 +133,25 @@ class ChipPeaks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepPeriod:
+    """Steps over which a decode step is the mean: how many, and the shortest and longest of them.
+
+    They differ by the compressed entries that their last tokens complete.
+    """
+
+    tokens: int
+    shortest_ps: int
+    longest_ps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """One costed step; silicon is expected between `low_ps` and `high_ps` (p10 to p90).
 
     `abouts` say in a few words what the kernels do, by name. `stored_expert_dtype` is that of the
     checkpoint, which the question's may differ from; empty where it is not known. `priced_as` are
     sentences on formats that were asked for and whose kernels are priced as those of another.
+    `period`: the steps that this is the mean of; None for one step.
     """
 
     question: StepQuestion
@@ -156,6 +169,7 @@ class StepResult:
     stored_expert_dtype: str = ""
 
     counts: StepCount | None = None
+    period: StepPeriod | None = None
 
     @property
     def seconds(self) -> float:

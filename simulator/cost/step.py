@@ -16,7 +16,6 @@ from hwmodels.llc.spec import chip_cache
 from hwmodels.node import NodeSpec
 from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
-from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.cost.collective import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
@@ -25,13 +24,11 @@ from simulator.cost.engine_notes import engine_notes, priced_as
 from simulator.cost.engine_price import engine_price
 from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.math_rate import math_rate
-from simulator.cost.memory import check_memory
-from simulator.cost.memory_advice import step_of
+from simulator.cost.memory import step_memory
 from simulator.cost.memory_mix import memory_mix
 from simulator.cost.memory_rate import table_rate
-from simulator.cost.memory_use import memory_use, workspace_bytes
 from simulator.cost.price import Price, PriceRule, Target
-from simulator.cost.question import profile_of
+from simulator.cost.question import AskedStep, step_of
 from simulator.cost.records import records_of, step_interval
 from simulator.cost.result import ChipPeaks, StepQuestion, StepResult
 from simulator.cost.roofline import roofline_price
@@ -40,6 +37,8 @@ from simulator.cost.tile_plan import tile_plans
 from simulator.cost.timeline import Progress, timeline
 from simulator.cost.traffic import traffic
 from simulator.count.count import count_graph
+from simulator.layout.geometry import check_pages
+from simulator.layout.rank_memory import activation_bytes, weight_bytes, workspace_bytes
 from simulator.lower.cache_runs import append_runs, read_runs
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand, Kernel
@@ -48,6 +47,7 @@ from simulator.lower.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.state import model_state
 from workloads.graph import Graph
 from workloads.layout_check import check_layout
 from workloads.run_stats import RunStats
@@ -80,24 +80,26 @@ _OF_FIDELITY: dict[str, tuple[object, ...]] = {
 
 
 def cost_step(
-    question: StepQuestion,
-    config: ModelConfig,
-    chip: ChipSpec,
-    node: NodeSpec | None,
+    asked: AskedStep,
     stats: RunStats | None = None,
     progress: Progress | None = None,
+    *,
+    must_fit: bool = True,
 ) -> StepResult:
     """Cost of one step on the busiest rank; total time is the end of its last kernel.
 
     `progress` is called with (layers done, layers in all). Raises `UnsupportedError` for a layout
-    or engine that cannot serve the model, `DoesNotFitError` where memory is short.
+    or engine that cannot serve the model, `DoesNotFitError` where memory is short, unless it need
+    not fit.
     """
-    precision = _precision(question)
-    _check(question, node)
+    question, deployment = asked.question, asked.deployment
+    config, chip, node = asked.config, asked.chip, asked.node
+    precision, profile = deployment.formats.precision, deployment.profile
     check_layout(config, precision, question.layout)
+    check_pages(deployment.layout, model_state(config, precision).regions, config.name)
     graph = rank_graph(question, config, precision)
-    memory = check_memory(graph, question, config, precision, chip)
-    target = Target(chip, node, profile_of(question))
+    memory = step_memory(asked, must_fit=must_fit)
+    target = Target(chip, node, profile)
     kernels = lower(graph, target.profile, stats or RunStats())
     if question.fidelity == "cycle":
         prices = cycle_prices(kernels, target, graph, stats or RunStats())
@@ -118,7 +120,7 @@ def cost_step(
         peaks=chip_peaks(chip, node),
         assumptions=_assumptions(question, chip, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
-        priced_as=priced_as(question, chip),
+        priced_as=priced_as(asked),
         notes=config.notes
         + _notes(question, chip, node, kernels)
         + engine_notes(_by_programs(question), target.profile, chip),
@@ -133,28 +135,11 @@ def _by_programs(question: StepQuestion) -> StepQuestion:
     return replace(question, fidelity="tile") if question.fidelity == "cycle" else question
 
 
-def _precision(question: StepQuestion) -> Precision:
-    return Precision(expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype)
-
-
 def rank_graph(question: StepQuestion, config: ModelConfig, precision: Precision) -> Graph:
     """Graph of the busiest data rank's requests, cut for one of its tensor ranks."""
     step = step_of(question)
     graph = build_graph(config, step.split(question.layout.data), precision)
     return shard(graph, question.layout, step.tokens)
-
-
-def _check(question: StepQuestion, node: NodeSpec | None) -> None:
-    if question.fidelity not in FIDELITIES:
-        raise InputError(unknown_name("fidelity", question.fidelity, FIDELITIES))
-    if question.layout.ranks != question.count:
-        raise InputError(
-            f"{question.layout} takes {question.layout.ranks} chips, but {question.count} are given"
-        )
-    if node is None and question.count > 1:
-        raise UnsupportedError(
-            f"{question.count} chips need a node that joins them, but none was given"
-        )
 
 
 def _prices(kernels: Iterable[Kernel], target: Target, rule: PriceRule) -> list[Price]:
@@ -205,7 +190,8 @@ def _assumptions(
             *engine_assumed(priced),
             *stretched,
             *linked,
-            memory_use,
+            weight_bytes,
+            activation_bytes,
             workspace_bytes,
         )
     )

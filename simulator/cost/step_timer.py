@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hwmodels.chip import ChipSpec
-from hwmodels.node import NodeSpec
 from simulator.basis.errors import UnsupportedError
 from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
-from simulator.cost.memory_advice import step_of
 from simulator.cost.price import Price, Target
-from simulator.cost.question import profile_of
+from simulator.cost.question import AskedStep, step_of
 from simulator.cost.recorded_shape import Shapes
 from simulator.cost.recorded_step import Deployment
-from simulator.cost.result import StepQuestion
 from simulator.cost.step import FIDELITIES
 from simulator.cost.timeline import layer_durations
+from simulator.layout.geometry import check_pages
 from simulator.lower.kernel import Demand
 from simulator.lower.lowering import lower
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
-from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import layer_name, mtp_name
+from workloads.deepseek_v4.state import layer_name, model_state, mtp_name
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
@@ -37,30 +33,24 @@ _MOST_BATCHES = 64
 
 
 class StepTimer:
-    """Times steps of one model, node, layout, engine and fidelity.
+    """Times steps of one deployment at a fidelity.
 
-    `question` fixes all but the shapes of the step. Memory and layout are not checked here: cost a
+    `asked` fixes all but the shapes of the step. Memory and layout are not checked here: cost a
     step of the deployment first. With `drafting` the steps are those of one MTP layer alone, with
     the head that it shares.
     """
 
     def __init__(
-        self,
-        question: StepQuestion,
-        config: ModelConfig,
-        chip: ChipSpec,
-        node: NodeSpec | None,
-        stats: RunStats | None = None,
-        *,
-        drafting: bool = False,
+        self, asked: AskedStep, stats: RunStats | None = None, *, drafting: bool = False
     ) -> None:
+        question, config, deployment = asked.question, asked.config, asked.deployment
         self.question = question
-        self.target = Target(chip, node, profile_of(question))
+        self.target = Target(asked.chip, asked.node, deployment.profile)
         self.rule = FIDELITIES[question.fidelity]
         self.stats = stats or RunStats()
-        self.precision = Precision(
-            expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
-        )
+        self.precision = deployment.formats.precision
+        state = model_state(config, self.precision, mtp=drafting)
+        check_pages(deployment.layout, state.regions, config.name)
         self.drafting = drafting
         self.config, self.repeats = draft_layer(config) if drafting else distinct_layers(config)
         self._deployment = Deployment(
@@ -126,19 +116,16 @@ def draft_layer(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
 
     Raises UnsupportedError where the model has no MTP layer, or layers that differ.
     """
-    if len(set(config.mtp_ratios)) != 1:
+    if len(set(config.mtp_stages)) != 1:
         what = "no MTP layer" if not config.mtp_layers else "MTP layers of several kinds"
+        ratios = [stage.ratio for stage in config.mtp_stages]
         raise UnsupportedError(
-            f"{config.name} has {what} (compress_ratios {list(config.mtp_ratios)} after the "
-            "backbone's), but drafts are timed with layers of one kind; leave speculation out"
+            f"{config.name} has {what} (compress_ratios {ratios} after the backbone's), but drafts "
+            "are timed with layers of one kind; leave speculation out"
         )
-    small = config.model_copy(
-        update={
-            "num_hidden_layers": 1,
-            "compress_ratios": (config.layer_ratios[-1], config.mtp_ratios[0]),
-            "num_hash_layers": 0,
-            "num_nextn_predict_layers": 1,
-        }
+    last = config.num_hidden_layers - 1
+    small = config.cut(
+        (last, last + 1), num_hidden_layers=1, num_hash_layers=0, num_nextn_predict_layers=1
     )
     return small, {"embed": 0, layer_name(0): 0, "head": 0, mtp_name(0): 1}
 
@@ -151,7 +138,7 @@ def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
     shown the last new pair and is of the last layer's kind.
     """
     kinds: list[object] = [
-        (i < config.num_hash_layers, ratio) for i, ratio in enumerate(config.layer_ratios)
+        (i < config.num_hash_layers, attention) for i, attention in enumerate(config.layers)
     ]
     pairs = list(zip(kinds, [*kinds[1:], "head"], strict=True))
     unseen, last = set(pairs[:-1]), 0
@@ -163,12 +150,9 @@ def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
     repeats = {
         layer_name(i): counts[pair] if front.index(pair) == i else 0 for i, pair in enumerate(front)
     }
-    reduced = config.model_copy(
-        update={
-            "num_hidden_layers": len(front),
-            "compress_ratios": config.layer_ratios[: len(front)],
-            "num_hash_layers": min(config.num_hash_layers, len(front)),
-            "num_nextn_predict_layers": 0,
-        }
+    reduced = config.cut(
+        range(len(front)),
+        num_hash_layers=min(config.num_hash_layers, len(front)),
+        num_nextn_predict_layers=0,
     )
     return reduced, repeats

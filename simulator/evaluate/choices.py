@@ -144,10 +144,14 @@ class _ChoicesFile:
 
     def _check_picks(self, picks: Mapping[str, Array], context: int) -> None:
         """Ids lie among the entries of the step, and are as many as a query of it picks."""
-        ratio = min((r for r in self.config.layer_ratios if r), default=1)
-        visible = context // ratio
-        wanted = min(visible, self.config.index_topk)
+        ratios = {one.ratio for one in self.config.layers if one.indexed}
+        if picks and len(ratios) != 1:
+            self._fail(
+                "top-k", f"picks, but {self.config.name} has {len(ratios)} ratios of picked entries"
+            )
         for key, ids in picks.items():
+            visible = context // min(ratios)
+            wanted = min(visible, self.config.index_topk)
             what = f"entries of a request of {context:,} tokens"
             self._check_ids(f"top-k/{key}", ids, -1, visible, what)
             most = int((ids >= 0).sum(axis=1).max())

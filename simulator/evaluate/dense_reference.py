@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,9 @@ Config = Mapping[str, Any]
 Weights = Mapping[str, Array]
 Picks = list[list[int]]
 
-INDEXED_RATIO = 4
+# Without `layer_types`, layers of up to this many tokens an entry overlap and have an indexer.
+LARGEST_INDEXED_RATIO = 32
+INDEXED_TYPE, WINDOW_TYPE = "compressed_sparse_attention", "sliding_attention"
 """The ratio whose compressors overlap and whose entries are picked by an indexer."""
 
 SUPPORTED = dict(
@@ -70,11 +72,11 @@ def forward(
     topk_ids: dict[int, Picks] = {}
     expert_ids: dict[int, Array] = {}
     for i in range(config["num_hidden_layers"]):
-        ratio, hashed = config["compress_ratios"][i], i < config["num_hash_layers"]
+        kind, hashed = compression_of(config, i), i < config["num_hash_layers"]
         layer = _under(w, f"model.layers.{i}.")
-        X, notes, topk, expert_ids[i] = _block(config, layer, ratio, hashed, X, ids)
+        X, notes, topk, expert_ids[i] = _block(config, layer, kind, hashed, X, ids)
         activations |= {f"layer{i}.{name}": value for name, value in notes.items()}
-        if ratio == INDEXED_RATIO:
+        if kind.indexed:
             topk_ids[i] = topk
     hidden = _head(config, _under(w, "model.hc_head."), w["model.norm.weight"], X)
     logits = hidden @ w["lm_head.weight"].T
@@ -104,9 +106,27 @@ def mtp_forward(
     e = _rms(w["model.embed_tokens.weight"][ids], eps) * mtp["enorm.weight"]
     h = _rms(np.asarray(streams, dtype=dtype), eps) * mtp["hnorm.weight"]
     X = (e @ mtp["e_proj.weight"].T)[:, None, :] + h @ mtp["h_proj.weight"].T
-    ratio = [*config["compress_ratios"], 0][config["num_hidden_layers"]]
-    X = _block(config, _under(mtp, "block."), ratio, False, X, ids)[0]
+    kind = compression_of(config, config["num_hidden_layers"])
+    X = _block(config, _under(mtp, "block."), kind, False, X, ids)[0]
     return _head(config, _under(mtp, "hc_head."), mtp["norm.weight"], X) @ w["lm_head.weight"].T
+
+
+class Compression(NamedTuple):
+    """Tokens that make one entry (0: window only); `indexed` entries overlap and are picked."""
+
+    ratio: int
+    indexed: bool
+
+
+def compression_of(config: Config, layer: int) -> Compression:
+    """Compression of a layer (the one after the last is the MTP layer's)."""
+    types, rates = config.get("layer_types"), config.get("compress_rates") or {}
+    named = types[layer] if types and layer < len(types) else None
+    ratios = config.get("compress_ratios") or [rates.get(name, 0) for name in types or ()]
+    ratio = ratios[layer] if layer < len(ratios) else 0
+    if ratio <= 1 or named == WINDOW_TYPE:
+        return Compression(0, False)
+    return Compression(ratio, named == INDEXED_TYPE if named else ratio <= LARGEST_INDEXED_RATIO)
 
 
 def _prepare(config: Config, weights: Weights, dtype: Any, clamp: bool) -> tuple[Config, Weights]:
@@ -125,13 +145,13 @@ def _under(weights: Weights, prefix: str) -> Weights:
 
 
 def _block(
-    config: Config, layer: Weights, ratio: int, hashed: bool, X: Array, ids: Array
+    config: Config, layer: Weights, kind: Compression, hashed: bool, X: Array, ids: Array
 ) -> tuple[Array, dict[str, Array], Picks, Array]:
     """One layer, streams [T, n, d] -> [T, n, d], with its activations and its choices."""
     eps = config["rms_norm_eps"]
     collapsed, post, mix = _hyper_connection(config, _under(layer, "attn_hc."), X)
     attn_in = _rms(collapsed, eps) * layer["input_layernorm.weight"]
-    attn_out, topk = _attention(config, _under(layer, "self_attn."), ratio, attn_in)
+    attn_out, topk = _attention(config, _under(layer, "self_attn."), kind, attn_in)
     X = post[:, :, None] * attn_out[:, None, :] + np.einsum("tjk,tjd->tkd", mix, X)
     collapsed, post, mix = _hyper_connection(config, _under(layer, "ffn_hc."), X)
     moe_in = _rms(collapsed, eps) * layer["post_attention_layernorm.weight"]
@@ -206,9 +226,10 @@ def _rotate(x: Array, positions: Array, freq: Array) -> Array:
     return out
 
 
-def _attention(config: Config, attn: Weights, ratio: int, x: Array) -> tuple[Array, Picks]:
+def _attention(config: Config, attn: Weights, kind: Compression, x: Array) -> tuple[Array, Picks]:
     """x [T, d] -> output [T, d] and, per query, the compressed entries it attended to."""
     T, H, c = len(x), config["num_attention_heads"], config["head_dim"]
+    ratio = kind.ratio
     eps, positions, freq = config["rms_norm_eps"], np.arange(T), _frequencies(config, ratio)
     latent = _rms(x @ attn["q_a_proj.weight"].T, eps) * attn["q_a_norm.weight"]
     q = _rms((latent @ attn["q_b_proj.weight"].T).reshape(T, H, c), eps)
@@ -216,9 +237,9 @@ def _attention(config: Config, attn: Weights, ratio: int, x: Array) -> tuple[Arr
     kv = _rotate(_rms(x @ attn["kv_proj.weight"].T, eps) * attn["kv_norm.weight"], positions, freq)
     entries, seen = kv[:0], [list(range((t + 1) // ratio if ratio else 0)) for t in range(T)]
     if ratio:
-        entries = _compress(config, _under(attn, "compressor."), ratio, x)
-    if ratio == INDEXED_RATIO:
-        seen = _index(config, _under(attn, "compressor.indexer."), ratio, x, latent)
+        entries = _compress(config, _under(attn, "compressor."), kind, x)
+    if kind.indexed:
+        seen = _index(config, _under(attn, "compressor.indexer."), kind, x, latent)
 
     out = np.empty_like(q)
     for t in range(T):
@@ -235,8 +256,9 @@ def _attention(config: Config, attn: Weights, ratio: int, x: Array) -> tuple[Arr
     return low.reshape(T, -1) @ attn["o_b_proj.weight"].T, seen
 
 
-def _compress(config: Config, comp: Weights, ratio: int, x: Array) -> Array:
+def _compress(config: Config, comp: Weights, kind: Compression, x: Array) -> Array:
     """Compressed entries [T // ratio, dim]: entry i stands for the block starting at ratio * i."""
+    ratio = kind.ratio
     dim, count = len(comp["kv_norm.weight"]), len(x) // ratio
     whole = x[: ratio * count]  # tokens of an unfinished block wait for its end
     kv, gate = whole @ comp["kv_proj.weight"].T, whole @ comp["gate_proj.weight"].T
@@ -245,7 +267,7 @@ def _compress(config: Config, comp: Weights, ratio: int, x: Array) -> Array:
     for i in range(count):
         own, before = slice(ratio * i, ratio * (i + 1)), slice(ratio * (i - 1), ratio * i)
         values, scores = kv[own, -dim:], gate[own, -dim:]
-        if ratio == INDEXED_RATIO and i > 0:
+        if kind.indexed and i > 0:
             # The first half of a token's projection serves the block after its own.
             values = np.concatenate([kv[before, :dim], values])
             scores = np.concatenate([gate[before, :dim], scores])
@@ -254,16 +276,16 @@ def _compress(config: Config, comp: Weights, ratio: int, x: Array) -> Array:
     return _rotate(normed, ratio * np.arange(count), _frequencies(config, ratio))
 
 
-def _index(config: Config, indexer: Weights, ratio: int, x: Array, latent: Array) -> Picks:
+def _index(config: Config, indexer: Weights, kind: Compression, x: Array, latent: Array) -> Picks:
     """The `index_topk` best of the visible entries for every query."""
     T, heads, dim = len(x), config["index_n_heads"], config["index_head_dim"]
     q = (latent @ indexer["q_b_proj.weight"].T).reshape(T, heads, dim)
-    q = _rotate(q, np.arange(T), _frequencies(config, ratio))
-    keys = _compress(config, indexer, ratio, x)
+    q = _rotate(q, np.arange(T), _frequencies(config, kind.ratio))
+    keys = _compress(config, indexer, kind, x)
     head_weight = x @ indexer["scorer.weights_proj.weight"].T / math.sqrt(heads * dim)
     picked = []
     for t in range(T):
-        visible = keys[: (t + 1) // ratio]
+        visible = keys[: (t + 1) // kind.ratio]
         scores = head_weight[t] @ np.maximum(q[t] @ visible.T, 0)
         picked.append(_best(scores, config["index_topk"]).tolist())
     return picked

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from simulator.basis.errors import FileFormatError, InputError, nearest_name
-from simulator.evaluate.dense_reference import INDEXED_RATIO
+from simulator.evaluate.dense_reference import Compression, compression_of
 from simulator.evaluate.golden_config import read_config
 
 Shape = tuple[int, ...]
@@ -76,18 +76,18 @@ def expected_weights(config: Mapping[str, Any], *, mtp: bool = False) -> dict[st
     `mtp` adds the multi-token-prediction layer under `model.mtp.0.`.
     """
     d, vocab, layers = config["hidden_size"], config["vocab_size"], config["num_hidden_layers"]
-    ratios = config["compress_ratios"]
     table: dict[str, Shape] = {"model.embed_tokens.weight": (vocab, d)}
     for i in range(layers):
-        layer = _layer_weights(config, ratios[i], hashed=i < config["num_hash_layers"])
+        layer = _layer_weights(
+            config, compression_of(config, i), hashed=i < config["num_hash_layers"]
+        )
         table |= {f"model.layers.{i}.{name}": shape for name, shape in layer.items()}
     table |= {f"model.{name}": shape for name, shape in _head_weights(config).items()}
     table["lm_head.weight"] = (vocab, d)
     if mtp:
-        ratio = ratios[layers] if len(ratios) > layers else 0
         extra: dict[str, Shape] = {"enorm.weight": (d,), "hnorm.weight": (d,)}
         extra |= {"e_proj.weight": (d, d), "h_proj.weight": (d, d)}
-        block = _layer_weights(config, ratio, hashed=False)
+        block = _layer_weights(config, compression_of(config, layers), hashed=False)
         extra |= {f"block.{name}": shape for name, shape in block.items()} | _head_weights(config)
         table |= {f"model.mtp.0.{name}": shape for name, shape in extra.items()}
     return table
@@ -99,10 +99,12 @@ def _head_weights(config: Mapping[str, Any]) -> dict[str, Shape]:
     return {"norm.weight": (d,), **hc}
 
 
-def _layer_weights(config: Mapping[str, Any], ratio: int, *, hashed: bool) -> dict[str, Shape]:
+def _layer_weights(
+    config: Mapping[str, Any], kind: Compression, *, hashed: bool
+) -> dict[str, Shape]:
     d, n, inner = config["hidden_size"], config["hc_mult"], config["moe_intermediate_size"]
     E, mixes = config["n_routed_experts"], 2 * n + n * n
-    attention = _attention_weights(config, ratio)
+    attention = _attention_weights(config, kind)
     table: dict[str, Shape] = {f"self_attn.{name}": s for name, s in attention.items()}
     table["mlp.gate.weight"] = (E, d)
     if hashed:
@@ -119,7 +121,7 @@ def _layer_weights(config: Mapping[str, Any], ratio: int, *, hashed: bool) -> di
     return table
 
 
-def _attention_weights(config: Mapping[str, Any], ratio: int) -> dict[str, Shape]:
+def _attention_weights(config: Mapping[str, Any], kind: Compression) -> dict[str, Shape]:
     d, H, c = config["hidden_size"], config["num_attention_heads"], config["head_dim"]
     latent, groups, rank = config["q_lora_rank"], config["o_groups"], config["o_lora_rank"]
     table: dict[str, Shape] = {
@@ -132,24 +134,24 @@ def _attention_weights(config: Mapping[str, Any], ratio: int) -> dict[str, Shape
         "o_a_proj.weight": (groups * rank, H * c // groups),
         "o_b_proj.weight": (d, groups * rank),
     }
-    if ratio:
-        table |= _compressor_weights("compressor.", d, c, ratio)
-    if ratio == INDEXED_RATIO:
+    if kind.ratio:
+        table |= _compressor_weights("compressor.", d, c, kind)
+    if kind.indexed:
         heads, dim, indexer = (
             config["index_n_heads"],
             config["index_head_dim"],
             "compressor.indexer.",
         )
-        table |= _compressor_weights(indexer, d, dim, ratio)
+        table |= _compressor_weights(indexer, d, dim, kind)
         table[f"{indexer}q_b_proj.weight"] = (heads * dim, latent)
         table[f"{indexer}scorer.weights_proj.weight"] = (heads, d)
     return table
 
 
-def _compressor_weights(prefix: str, d: int, dim: int, ratio: int) -> dict[str, Shape]:
-    wide = 2 * dim if ratio == INDEXED_RATIO else dim  # overlap: one half for the next block
+def _compressor_weights(prefix: str, d: int, dim: int, kind: Compression) -> dict[str, Shape]:
+    wide = 2 * dim if kind.indexed else dim  # overlap: one half for the next block
     return {
-        f"{prefix}position_bias": (ratio, wide),
+        f"{prefix}position_bias": (kind.ratio, wide),
         f"{prefix}kv_proj.weight": (wide, d),
         f"{prefix}gate_proj.weight": (wide, d),
         f"{prefix}kv_norm.weight": (dim,),

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from simulator.basis.errors import InputError
 from simulator.cache.allocator import Allocator
-from simulator.cache.pool_spec import TOKEN, V4_POOLS, PoolSpec, with_pages
-
-PAGE_MULTIPLE = 128
+from simulator.cache.pool_spec import TOKEN, V4_POOLS, PoolSpec, page_multiple, with_pages
 
 
 class RequestTable:
@@ -38,11 +36,12 @@ class RequestTable:
         pool_page_tokens: Mapping[str, int] | None = None,
         debug: bool = False,
     ) -> None:
-        if page_tokens < 1 or page_tokens % PAGE_MULTIPLE:
+        least = page_multiple(pools)
+        if page_tokens < 1 or page_tokens % least:
             raise InputError(
-                f"page size must be a multiple of {PAGE_MULTIPLE} tokens (the least common "
+                f"page size must be a multiple of {least} tokens (the least common "
                 f"multiple of the compression ratios), but got {page_tokens}; try "
-                f"{max(1, round(page_tokens / PAGE_MULTIPLE)) * PAGE_MULTIPLE}"
+                f"{max(1, round(page_tokens / least)) * least}"
             )
         self.page_tokens = page_tokens
         self.pages_per_row = -(-max_tokens // page_tokens)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from simulator.cache.pool_spec import page_multiple, pools_of
 from simulator.evaluate.dense_reference import forward
 from simulator.evaluate.evaluator import Evaluator
 from simulator.evaluate.golden_file import GoldenFile
-from simulator.evaluate.request_table import PAGE_MULTIPLE, RequestTable
+from simulator.evaluate.request_table import RequestTable
 from workloads.deepseek_v4.config import model_from_mapping
-from workloads.deepseek_v4.state import layer_name
+from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.state import layer_name, model_state
 from workloads.op import Array
 
 LOGITS_TOLERANCE = 1e-9
@@ -75,8 +77,10 @@ def _runs(golden: GoldenFile) -> Iterator[tuple[str, Sequence[int]]]:
 
 def _run(golden: GoldenFile, chunks: Sequence[int]) -> tuple[Array, dict[str, Array]]:
     """(logits of every row, wanted values), joined over the chunks."""
-    table = RequestTable(1, len(golden.input_ids), page_tokens=PAGE_MULTIPLE)
     config = model_from_mapping(golden.config)
+    pools = pools_of(model_state(config, Precision()))
+    page = page_multiple(pools)
+    table = RequestTable(1, len(golden.input_ids), page_tokens=page, pools=pools)
     evaluator = Evaluator(config, golden.weights, table, all_logits=True)
     row = table.admit()
     wanted = [_graph_value(name) for name in golden.activations]

@@ -1,7 +1,7 @@
 """What index formats cost: bytes, the scan's time on a chip, its share of a step, and capacity.
 
-Times come from the tile model with ideal kernels, the same for all formats: engines' measured
-kernels are of FP8 keys alone.
+Kernels and rows are an engine's; formats that its kernels were not measured in are priced by their
+bytes, math class and conversion.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hwmodels.chip import ChipSpec
-from simulator.basis.errors import DoesNotFitError, InputError, UnsupportedError
+from simulator.basis.errors import InputError, UnsupportedError
 from simulator.cost.critical_path import critical_ps_of
 from simulator.cost.engine_price import engine_price
-from simulator.cost.memory import check_memory
-from simulator.cost.memory_use import memory_use
+from simulator.cost.memory import step_capacity
 from simulator.cost.price import Price, Target
-from simulator.cost.question import AskedStep, ask, profile_of
+from simulator.cost.question import AskedStep, ask
 from simulator.cost.records import records_of
-from simulator.cost.result import MemoryUse, StepQuestion
+from simulator.cost.result import StepQuestion
 from simulator.cost.step import rank_graph
 from simulator.cost.timeline import timeline
 from simulator.indexer.index_kernel import index_math, is_scan, scans
-from simulator.lower.default_engine import IDEAL
+from simulator.layout.entry_bytes import find_row_format
+from simulator.layout.verdict import judge
 from simulator.lower.kernel import Demand, Kernel
 from simulator.lower.lowering import lower
 from workloads.deepseek_v4.config import ModelConfig
@@ -31,7 +31,6 @@ from workloads.deepseek_v4.state import model_state
 from workloads.graph import Graph
 from workloads.layout_check import check_layout
 from workloads.run_stats import RunStats
-from workloads.state_layout import StateLayout
 
 PRECISIONS = ("fp4", "fp8", "bf16")
 
@@ -43,7 +42,7 @@ class CostPoint:
     `query_bytes` are those of one token's index heads, rounded as keys are. `scan_*` are of one
     layer's scan of all the chip's requests. `step_ps` and `scan_share` (of the step, along what
     its end waits for) are None where the step does not fit the chips; `misfit` then says why.
-    `capacity_tokens` is what one chip caches beside weights and workspace.
+    `capacity_tokens` are the tokens that one chip's pools hold.
     """
 
     chip: str
@@ -73,11 +72,12 @@ def costs(
     contexts: Sequence[int],
     batch: int,
     count: int,
+    engine: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[CostPoint]:
     """Every chip, context and precision; attention data-parallel, experts split over all chips."""
     steps = [
-        asked(model, chip, context, batch, count, precision)
+        asked(model, chip, context, batch, count, precision, engine)
         for chip in chips
         for context in contexts
         for precision in PRECISIONS
@@ -89,7 +89,15 @@ def costs(
     return found
 
 
-def asked(model: str, chip: str, context: int, batch: int, count: int, precision: str) -> AskedStep:
+def asked(
+    model: str,
+    chip: str,
+    context: int,
+    batch: int,
+    count: int,
+    precision: str,
+    engine: str | None = None,
+) -> AskedStep:
     """The decode step that is costed, checked."""
     step = ask(
         model=model,
@@ -100,10 +108,10 @@ def asked(model: str, chip: str, context: int, batch: int, count: int, precision
         ep=count,
         batch=batch,
         context=context,
-        engine=IDEAL,
+        engine=engine,
         index_dtype=precision,
     )
-    least = key_tokens(step.config, _precision(step))
+    least = key_tokens(step.config, step.deployment.formats.precision)
     if context < least:
         raise InputError(
             f"--context {context} holds no index key: one stands for {least} tokens, so give at "
@@ -115,21 +123,23 @@ def asked(model: str, chip: str, context: int, batch: int, count: int, precision
 def key_tokens(config: ModelConfig, precision: Precision) -> int:
     """Tokens that one index key stands for; `UnsupportedError` where a model has no indexer."""
     for region in model_state(config, precision).regions:
-        if region.pool == "index":
+        if region.kind == "csa_index":
             return region.growth.tokens
     raise UnsupportedError(
-        f"{config.name} has no layer with an indexer (no 4 among its compress_ratios): try v4-flash"
+        f"{config.name} has no layer with an indexer (no CSA layer by its compress_ratios): "
+        "try v4-flash"
     )
 
 
 def _cost(step: AskedStep, known: _Lowered) -> CostPoint:
     question, chip = step.question, step.chip
     run = _run(step, known)
-    memory, misfit = _memory(step, run.graph)
+    capacity = step_capacity(step)
+    misfit = "" if capacity.is_enough else judge(capacity).sentence
     step_ps, share = (None, None) if misfit else _in_step(run, chip)
-    layout = run.graph.state_layout
     moved = run.scan.cache_read_bytes
-    key_bytes = _precision(step).index_format(step.config).nbytes
+    row = step.deployment.layout.formats.row("index", question.index_dtype)
+    key_bytes = find_row_format(row).nbytes(step.config.index_head_dim)
     return CostPoint(
         chip=chip.name,
         context=question.context,
@@ -146,8 +156,8 @@ def _cost(step: AskedStep, known: _Lowered) -> CostPoint:
         bound=run.price.bound,
         step_ps=step_ps,
         scan_share=share,
-        cache_bytes_per_token=layout.growth_bytes_per_token,
-        capacity_tokens=capacity_tokens(memory, layout, run.graph.step.batch),
+        cache_bytes_per_token=capacity.fits[0].bytes_per_token,
+        capacity_tokens=capacity.fits[0].tokens,
         misfit=misfit,
     )
 
@@ -187,10 +197,10 @@ class _Lowered:
         """Graph of the busiest rank, and its kernels in launch order."""
         key = replace(step.question, chip="")
         if key not in self._known:
-            precision = _precision(step)
+            precision = step.deployment.formats.precision
             check_layout(step.config, precision, step.question.layout)
             graph = rank_graph(step.question, step.config, precision)
-            kernels = lower(graph, profile_of(step.question), RunStats())
+            kernels = lower(graph, step.deployment.profile, RunStats())
             self._known[key] = (graph, kernels)
         return self._known[key]
 
@@ -198,7 +208,7 @@ class _Lowered:
 def _run(step: AskedStep, known: _Lowered) -> _Run:
     """The step's kernels; every distinct demand priced once."""
     graph, kernels = known.of(step)
-    target = Target(step.chip, step.node, profile_of(step.question))
+    target = Target(step.chip, step.node, step.deployment.profile)
     paths = scans(graph)
     priced: dict[Demand, Price] = {}
     for kernel in kernels:
@@ -212,32 +222,9 @@ def _run(step: AskedStep, known: _Lowered) -> _Run:
     )
 
 
-def _precision(step: AskedStep) -> Precision:
-    asked = step.question
-    return Precision(expert=asked.expert_dtype, index=asked.index_dtype, kv=asked.kv_dtype)
-
-
 def _in_step(run: _Run, chip: ChipSpec) -> tuple[int, float]:
     """Duration of the step, and the share of it that waits for scans."""
     records = records_of(timeline(run.kernels, run.prices, chip))
     total_ps = max(record.end_ps for record in records)
     waited_ps, _ = critical_ps_of(records, total_ps)
     return total_ps, sum(waited_ps[place] for place in run.places) / total_ps
-
-
-def _memory(step: AskedStep, graph: Graph) -> tuple[MemoryUse, str]:
-    """Memory of one chip, and a sentence where it does not fit."""
-    try:
-        return check_memory(graph, step.question, step.config, _precision(step), step.chip), ""
-    except DoesNotFitError as error:
-        return memory_use(graph, step.chip.hbm_capacity_bytes), error.message
-
-
-def capacity_tokens(memory: MemoryUse, layout: StateLayout, requests: int) -> int:
-    """Tokens that one chip caches beside weights, workspace and the requests' fixed state.
-
-    Assumes: no page or pool is padded and the engine reserves nothing; an engine's own layout
-        holds fewer, and one that budgets 132 B a key whatever its format gains none with FP4.
-    """
-    fixed = memory.weight_bytes + memory.workspace_bytes + requests * layout.fixed_bytes
-    return max(0, int((memory.capacity_bytes - fixed) / layout.growth_bytes_per_token))

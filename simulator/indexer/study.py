@@ -16,7 +16,7 @@ from simulator.indexer.accuracy import (
     case_accuracy,
     check_entries,
 )
-from simulator.indexer.cost import CostPoint, capacity_tokens, costs
+from simulator.indexer.cost import CostPoint, costs
 from simulator.indexer.distributions import DISTRIBUTIONS
 from simulator.indexer.effects import Effect, published_effects
 from simulator.indexer.index_case import IndexCase, load_case
@@ -38,6 +38,7 @@ class StudyQuestion:
     contexts: tuple[int, ...] = CONTEXTS
     batch: int = 64
     count: int = 8
+    engine: str | None = None
     entries: int | None = None
     seed: int = 7
     npz: Path | None = None
@@ -79,6 +80,7 @@ def study(question: StudyQuestion, say: Say = lambda text: None) -> IndexerStudy
         contexts=question.contexts,
         batch=question.batch,
         count=question.count,
+        engine=question.engine,
         say=say,
     )
     points: list[AccuracyPoint] = []
@@ -117,11 +119,11 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
     from simulator.cost.math_rate import math_rate
     from simulator.cost.memory_mix import memory_mix
     from simulator.cost.memory_rate import table_rate
-    from simulator.cost.memory_use import memory_use, workspace_bytes
     from simulator.cost.roofline import roofline_price
     from simulator.cost.tile import price_by_tiles
     from simulator.cost.tile_plan import tile_plans
     from simulator.cost.timeline import timeline
+    from simulator.layout.rank_memory import activation_bytes, weight_bytes, workspace_bytes
     from simulator.lower.demand import DemandBuilder
 
     made_up: Sequence[object] = (distributions,) if synthetic else ()
@@ -131,7 +133,6 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
             scores,
             index_entry,
             layer_output,
-            capacity_tokens,
             price_by_tiles,
             tile_plans,
             roofline_price,
@@ -143,7 +144,8 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
             DemandBuilder,
             SharedPipes,
             timeline,
-            memory_use,
+            weight_bytes,
+            activation_bytes,
             workspace_bytes,
         )
     )

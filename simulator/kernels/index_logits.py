@@ -154,7 +154,8 @@ class IndexLogits(Family):
                 "vector": begin,
                 "serial": scan,
                 "dram_bandwidth": wait,
-            }
+            },
+            tiles=_tiles_text(int(c["page_rows"].flat[0]), chip),
         )
 
 
@@ -178,6 +179,17 @@ def padded_share(page_rows: Floats, chip: ChipSpec) -> Floats:
     sizes = TILE_KEYS.get(core_architecture(chip), OTHER_TILE_KEYS)
     filled = [np.ceil(page_rows / size) * size for size in sizes]
     return np.asarray(np.min(filled, axis=0) / page_rows)
+
+
+def _tiles_text(page_rows: int, chip: ChipSpec) -> str:
+    keys = tile_keys(page_rows, chip)
+    return f"tiles of {keys} keys, {1 - page_rows / (-(-page_rows // keys) * keys):.0%} empty"
+
+
+def tile_keys(page_rows: int, chip: ChipSpec) -> int:
+    """Keys of a tile: the size that wastes least of a page, the larger first."""
+    sizes = TILE_KEYS.get(core_architecture(chip), OTHER_TILE_KEYS)
+    return min(sizes, key=lambda size: (-(-page_rows // size) * size, -size))
 
 
 def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> Floats:

@@ -21,11 +21,13 @@ class Parts:
 
     `power` is time beyond the clocked rate that the power limit costs, `serial` a chain of
     dependent steps that no unit can shorten, `tail` waves and tiles that are not full. `rows` are
-    those that the fullest core has, with parts of rows, where a scheduler cuts rows.
+    those that the fullest core has, with parts of rows, where a scheduler cuts rows; `tiles` says
+    which tiles the first call has, where that follows from its sizes.
     """
 
     seconds: Mapping[str, Floats]
     rows: Floats | None = None
+    tiles: str = ""
 
     def __post_init__(self) -> None:
         unknown = set(self.seconds) - set(CAUSES)
@@ -42,7 +44,7 @@ class Parts:
     def cut(self) -> str:
         """How the scheduler cut the first call, in words."""
         if self.rows is None:
-            return ""
+            return self.tiles
         return f"{float(self.rows.flat[0]):.4g} rows on the fullest core"
 
     @property

@@ -18,17 +18,17 @@ def block_bytes(geometry: CacheGeometry, rule: BlockSizing) -> int:
     if rule.block_bytes == "largest":
         return max(group_bytes(geometry, group)[0] for group in rule.groups)
     slots = max(
-        ceil_div(geometry.pool(name).layers, group.split)
+        ceil_div(pool.layers, group.split)
         for group in rule.groups
-        for name in group.pools
+        for pool in geometry.of_kinds(*group.pools)
     )
-    pages = (max(geometry.pool(name).page_bytes for name in bucket) for bucket in rule.buckets)
-    return slots * sum(pages)
+    buckets = (geometry.of_kinds(*bucket) for bucket in rule.buckets)
+    return slots * sum(max(pool.page_bytes for pool in bucket) for bucket in buckets if bucket)
 
 
 def group_bytes(geometry: CacheGeometry, group: BlockGroup) -> tuple[int, ...]:
     """Bytes that a block of each part of a group uses; the first part has the most layers."""
-    pools = [geometry.pool(name) for name in group.pools]
+    pools = geometry.of_kinds(*group.pools)
     return tuple(
         sum(_part_layers(pool, group.split, part) * pool.page_bytes for pool in pools)
         for part in range(group.split)
@@ -50,7 +50,7 @@ def request_blocks(geometry: CacheGeometry, rule: BlockSizing, load: Load) -> di
 
 
 def _held(geometry: CacheGeometry, group: BlockGroup) -> list[PoolGeometry]:
-    return [pool for pool in map(geometry.pool, group.pools) if pool.layers]
+    return geometry.of_kinds(*group.pools)
 
 
 def _parts(geometry: CacheGeometry, group: BlockGroup) -> int:

@@ -1,71 +1,83 @@
 """The layout section of an engine profile: pools, pages, padding and how they are sized.
 
-Seven pools make up V4's cache state (`POOLS`). A pool's rows live in one of four ways:
+Seven kinds of pools make up V4's cache state (`POOL_KINDS`); a model has one pool of a kind for
+each of its compression ratios. A pool's rows live in one of four ways:
 
 | lives | rows are kept | a page holds |
 |---|---|---|
 | `context` | for the whole context | one row per `ratio` tokens of `page_tokens` tokens |
 | `sliding` | while in reach of the window; whole pages are freed behind it | `page_tokens` rows |
-| `window_page` | as long as the window page they go with | `rows` rows a window page |
-| `request` | as long as the request | `rows` rows a request |
+| `window_page` | as long as the window page they go with | `reaches` times the rows in reach |
+| `request` | as long as the request | `reaches` times the rows in reach |
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel
 from simulator.layout.cited import Cited
 from simulator.layout.entry_bytes import check_row_format
 from simulator.layout.sizing_rules import SizingRule
 
 Whole = Annotated[int, Field(gt=0, le=2**31)]
-PoolName = Literal["window", "c4", "c4_index", "c4_state", "c4_index_state", "c128", "c128_state"]
-POOLS: tuple[PoolName, ...] = (
-    "window",
-    "c4",
-    "c4_index",
-    "c128",
-    "c4_state",
-    "c4_index_state",
-    "c128_state",
-)
-RATIO_OF_POOL = {"c4": 4, "c4_index": 4, "c128": 128}
+PoolKind = Literal["window", "csa", "csa_index", "hca", "csa_state", "csa_index_state", "hca_state"]
+POOL_KINDS: tuple[PoolKind, ...] = get_args(PoolKind)
+# Kinds that keep one entry every `ratio` tokens for the whole context.
+ENTRY_KINDS = ("csa", "csa_index", "hca")
 Lives = Literal["context", "sliding", "window_page", "request"]
 
 
-class PoolRule(Cited):
-    """How one pool is kept. `draft_rows`: rows a page or request with speculative decoding.
+# Rows of precisions that an engine does not store: packed, as others store them.
+AS_IF_STORED: dict[str, dict[str, str]] = {
+    "kv": {
+        "fp8": "kv_fp8",
+        "bf16": "kv_bf16",
+        "mxfp4": "kv_mxfp4",
+        "nvfp4": "kv_nvfp4",
+        "fp8-uniform": "kv_fp8_uniform",
+    },
+    "index": {"fp8": "index_fp8", "fp4": "index_fp4", "bf16": "index_bf16"},
+}
 
+
+class PoolRule(Cited):
+    """How pools of one kind are kept.
+
+    `reaches`: rows a page or request, as a multiple of those that a step may need (the window, or
+    the compressor's open and overlapping blocks); `draft_reaches`: with speculative decoding.
     `duplicate` names a row format in which the pool is allocated a second time.
     """
 
     lives: Lives
     page_tokens: Whole | None = None
-    rows: Whole | None = None
-    draft_rows: Whole | None = None
+    reaches: Whole | None = None
+    draft_reaches: Whole | None = None
     align_bytes: Whole = 1
     duplicate: str | None = None
 
     @model_validator(mode="after")
     def _check_size(self) -> Self:
         paged = self.lives in ("context", "sliding")
-        given, other = ("page_tokens", "rows") if paged else ("rows", "page_tokens")
+        given, other = ("page_tokens", "reaches") if paged else ("reaches", "page_tokens")
         if getattr(self, given) is None:
             raise KeyFaultError((given,), f"a pool that lives by {self.lives} needs {given!r}")
         if getattr(self, other) is not None:
             raise KeyFaultError(
                 (other,), f"a pool that lives by {self.lives} is sized by {given!r}, not {other!r}"
             )
-        if self.draft_rows is not None and self.rows is None:
-            raise KeyFaultError(("draft_rows",), "draft_rows belongs to pools sized by rows")
-        if self.draft_rows is not None and self.draft_rows < (self.rows or 0):
+        if self.draft_reaches is not None and self.reaches is None:
             raise KeyFaultError(
-                ("draft_rows",),
-                f"{self.draft_rows} rows with speculative decoding, but {self.rows} without; "
-                f"expected at least {self.rows}",
+                ("draft_reaches",), "draft_reaches belongs to pools sized by reaches"
+            )
+        if self.draft_reaches is not None and self.draft_reaches < (self.reaches or 0):
+            raise KeyFaultError(
+                ("draft_reaches",),
+                f"{self.draft_reaches} reaches with speculative decoding, but {self.reaches} "
+                f"without; expected at least {self.reaches}",
             )
         check_row_format(("duplicate",), self.duplicate)
         return self
@@ -92,7 +104,8 @@ class PrefixLoads(Cited):
 class StoredFormats(StrictModel):
     """Row formats by the precision asked for; the first is the engine's default.
 
-    `needs`: row formats of index keys that not every chip takes.
+    Precisions that the engine does not store have the rows of `AS_IF_STORED`. `needs`: row formats
+    of index keys that not every chip takes.
     """
 
     kv: Annotated[dict[str, str], Field(min_length=1)]
@@ -113,6 +126,21 @@ class StoredFormats(StrictModel):
                     ("needs", name), f"{name!r} stores no index key here; those are {known}"
                 )
         return self
+
+    def row(self, what: str, precision: str) -> str:
+        """Name of the row format of a precision, the engine's or as if it had one.
+
+        Raises InputError for a precision that nobody stores.
+        """
+        stored = self.kv if what == "kv" else self.index
+        known = AS_IF_STORED[what] | stored
+        if precision not in known:
+            raise InputError(unknown_name(f"{what} precision", precision, known))
+        return known[precision]
+
+    def stores(self, what: str, precision: str) -> bool:
+        """Whether the engine itself stores a precision."""
+        return precision in (self.kv if what == "kv" else self.index)
 
 
 class Retention(Cited):
@@ -148,17 +176,17 @@ class CacheLayout(Cited):
     chip: ChipNeed | None = None
     loads: PrefixLoads | None = None
     formats: StoredFormats
-    pools: dict[PoolName, PoolRule]
+    pools: dict[PoolKind, PoolRule]
     sizing: SizingRule
 
     @model_validator(mode="after")
     def _check_pools(self) -> Self:
-        missing = [name for name in POOLS if name not in self.pools]
+        missing = [name for name in POOL_KINDS if name not in self.pools]
         if missing:
             raise KeyFaultError(
                 ("pools",),
-                f"pools has {len(self.pools)} of the {len(POOLS)} that make up the cache, "
-                f"{', '.join(missing)} missing",
+                f"pools has {len(self.pools)} of the {len(POOL_KINDS)} kinds that make up the "
+                f"cache, {', '.join(missing)} missing",
             )
         for name, rule in self.pools.items():
             self._check_page(name, rule)
@@ -172,16 +200,7 @@ class CacheLayout(Cited):
         return self
 
     def _check_page(self, name: str, rule: PoolRule) -> None:
-        ratio = RATIO_OF_POOL.get(name)
-        if (rule.lives == "context") != (ratio is not None):
-            what = "keeps its rows for the whole context" if ratio else "forgets its rows"
+        entries = name in ENTRY_KINDS
+        if (rule.lives == "context") != entries:
+            what = "keeps its rows for the whole context" if entries else "forgets its rows"
             raise KeyFaultError(("pools", name, "lives"), f"pool {name} {what}, not {rule.lives!r}")
-        if ratio is None or rule.page_tokens is None:
-            return
-        if rule.page_tokens % ratio:
-            near = max(1, round(rule.page_tokens / ratio)) * ratio
-            raise KeyFaultError(
-                ("pools", name, "page_tokens"),
-                f"a page of {rule.page_tokens} tokens cannot hold whole {name} entries of {ratio} "
-                f"tokens; try {near}",
-            )

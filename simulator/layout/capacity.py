@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.layout.capacity_question import CapacityQuestion
-from simulator.layout.engine_support import check_support
+from simulator.layout.engine_support import check_drafts
 from simulator.layout.fit import Fit, Limit
 from simulator.layout.geometry import CacheGeometry, bind_layout
 from simulator.layout.rank_memory import Stage, activation_bytes, stages_of, weight_bytes
@@ -82,13 +82,15 @@ class Capacity:
     @property
     def terms(self) -> tuple[Term, ...]:
         """Memory of the chip, term by term; they add up to its capacity."""
+        share = self.question.deployment.memory_share
+        tokens = max(self.question.in_flight_tokens, self.question.workspace_tokens)
         missing = Term(name="missing", nbytes=self.budget_bytes, about="before any cache")
         return (
             Term(name="weights", nbytes=self.weight_bytes, about="this chip's share"),
             Term(
                 name="activations and workspace",
                 nbytes=self.activation_bytes,
-                about=f"a step of {self.question.in_flight_tokens:,} tokens",
+                about=f"a step of {tokens:,} tokens",
             ),
             Term(
                 name="cache",
@@ -98,7 +100,7 @@ class Capacity:
             Term(
                 name="left to the runtime",
                 nbytes=self.reserve_bytes,
-                about=f"the engine takes {100 * self.question.memory_share:g}% of memory",
+                about=f"the engine takes {100 * share:g}% of memory",
             ),
             *([missing] if self.budget_bytes < 0 else []),
         )
@@ -107,10 +109,9 @@ class Capacity:
 def capacity_of(question: CapacityQuestion) -> Capacity:
     """Capacity of the stage that holds the fewest requests, or is short of most bytes.
 
-    Raises UnsupportedError for a chip, a number of draft tokens or a precision that the engine
-    does not take.
+    Raises UnsupportedError for a number of draft tokens that the engine does not take.
     """
-    check_support(question)
+    check_drafts(question)
     weights = weight_bytes(question)
     activations = activation_bytes(question)
     stages = stages_of(question.config.num_hidden_layers, question.stages)
@@ -144,16 +145,16 @@ def _stage_capacity(
 
 def stage_geometry(question: CapacityQuestion, stage: Stage) -> CacheGeometry:
     """Pools of the stage's layers."""
-    ratios = question.config.layer_ratios[stage.first : stage.stop]
+    layers = question.config.layers[stage.first : stage.stop]
     if question.mtp and stage.last and not _counts_drafts(question):
-        ratios += question.config.mtp_ratios
+        layers += question.config.mtp_stages
     return bind_layout(
         question.layout,
         question.config,
-        kv=question.kv,
-        index=question.index,
+        kv=question.formats.kv,
+        index=question.formats.index,
         speculative=question.draft_tokens > 0,
-        ratios=ratios,
+        layers=layers,
     )
 
 
@@ -169,7 +170,7 @@ def load_of(question: CapacityQuestion, context_tokens: int) -> Load:
         in_flight_tokens=question.in_flight_tokens,
         draft_tokens=question.draft_tokens,
         draft_layers=max(1, question.config.mtp_layers),
-        context_parallel=question.context_parallel,
+        context_parallel=question.deployment.context_parallel,
     )
 
 

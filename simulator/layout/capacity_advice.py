@@ -101,20 +101,20 @@ def _variants(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQu
 def _formats(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
     formats = question.layout.formats
     for index in formats.index:
-        if index != question.index:
+        if index != question.formats.index:
             yield (
                 f"--index-dtype {index}",
                 f"index keys in {index}",
-                replace(question, index=index),
+                question.changed(index=index),
             )
     for kv in formats.kv:
-        if kv != question.kv:
-            yield f"--kv-dtype {kv}", f"cache rows in {kv}", replace(question, kv=kv)
-    if question.expert != "fp4":
+        if kv != question.formats.kv:
+            yield f"--kv-dtype {kv}", f"cache rows in {kv}", question.changed(kv=kv)
+    if question.formats.expert != "fp4":
         yield (
             "--expert-dtype fp4",
             "experts as in the checkpoint, dequantised in the kernel",
-            replace(question, expert="fp4"),
+            question.changed(expert="fp4"),
         )
 
 
@@ -125,13 +125,17 @@ def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQu
             yield (
                 f"--in-flight-tokens {tokens}",
                 "smaller steps: less is reserved for tokens in flight",
-                replace(question, in_flight_tokens=tokens),
+                replace(
+                    question,
+                    in_flight_tokens=tokens,
+                    workspace_tokens=question.workspace_tokens * tokens // given,
+                ),
             )
-    if question.memory_share < USUAL_MEMORY_SHARE:
+    if question.deployment.memory_share < USUAL_MEMORY_SHARE:
         yield (
             f"--memory-share {USUAL_MEMORY_SHARE:g}",
             "less left to the runtime",
-            replace(question, memory_share=USUAL_MEMORY_SHARE),
+            question.changed(memory_share=USUAL_MEMORY_SHARE),
         )
     if question.draft_tokens:
         plain = replace(question, draft_tokens=0, mtp=False)
@@ -141,7 +145,7 @@ def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQu
         replicas = question.parallel.data
         for what, changed in _window_settings(sizing, question.wanted_requests or 1, replicas):
             layout = question.layout.model_copy(update={"sizing": changed})
-            yield what, "another division of memory", replace(question, layout=layout)
+            yield what, "another division of memory", question.changed(layout=layout)
 
 
 def _window_settings(
@@ -168,13 +172,13 @@ def _layouts(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQue
         data = ranks // tensor
         parallel = ParallelLayout(tensor, data, ranks if data > 1 else question.parallel.expert)
         yield (
-            _typed(question, parallel) + " --cp 1" * (question.context_parallel > 1),
+            _typed(question, parallel) + " --cp 1" * (question.deployment.context_parallel > 1),
             "the same chips: each replica has cache of its own",
-            replace(question, parallel=parallel, context_parallel=1),
+            question.changed(parallel=parallel, context_parallel=1),
         )
     if question.parallel.expert != ranks and ranks > 1:
         parallel = replace(question.parallel, expert=ranks)
-        yield f"--ep {ranks}", "experts over all chips", replace(question, parallel=parallel)
+        yield f"--ep {ranks}", "experts over all chips", question.changed(parallel=parallel)
 
 
 def _typed(question: CapacityQuestion, parallel: ParallelLayout) -> str:
@@ -195,6 +199,6 @@ def _chips(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuest
             yield (
                 f"--count {ranks * question.stages} {_typed(question, parallel)}",
                 "more chips",
-                replace(question, parallel=parallel),
+                question.changed(parallel=parallel),
             )
         factor *= 2

@@ -34,6 +34,10 @@ class RowFormat(StrictModel):
         scales = ceil_div(narrow, self.group) * (self.scale_bytes or 0) if self.group else 0
         return round_up(ceil_div(bits, 8) + scales, self.pad_bytes)
 
+    def scaled_values(self, values: int, rope: int = 0) -> int:
+        """Values of a row stored with scales, narrower than they are multiplied."""
+        return values - (rope if self.rope_bits is not None else 0) if self.bits < 16 else 0
+
 
 class RowFormats(StrictModel):
     """All formats that ship, by name."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.layout.block_fit import block_bytes, group_bytes
-from simulator.layout.geometry import PoolGeometry
-from simulator.layout.grouping import CutGeometry
+from simulator.layout.geometry import CacheGeometry, PoolGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
 from simulator.layout.sizing_rules import BlockGroup, BlockSizing
 
@@ -66,27 +65,27 @@ class HeldBytes:
     slack_bytes: float = 0.0
 
 
-def page_count(pool: PoolGeometry, cut: CutGeometry) -> PageCount:
+def page_count(pool: PoolGeometry, cut: CacheGeometry) -> PageCount:
     """Pages of one layer of a pool, by length."""
     if pool.lives == "window_page":
-        pool = cut.geometry.pool("window")
+        pool = cut.window
     if pool.lives == "request":
         return PageCount(0, 0)
     return PageCount(pool.page_tokens, 0 if pool.lives == "context" else pool.reach_tokens)
 
 
-def held_bytes(cut: CutGeometry, mix: RequestMix) -> tuple[HeldBytes, ...]:
+def held_bytes(cut: CacheGeometry, mix: RequestMix) -> tuple[HeldBytes, ...]:
     """By pool; blocks that several pools share add their slack as lines of their own."""
-    pools = [_held_pool(one.pool, cut, mix) for one in cut.held]
-    rule = cut.geometry.layout.sizing
+    pools = [_held_pool(one, cut, mix) for one in cut.pools]
+    rule = cut.layout.sizing
     if not isinstance(rule, BlockSizing):
         return tuple(pools)
-    unit = block_bytes(cut.geometry, rule)
+    unit = block_bytes(cut, rule)
     slack = [_held_slack(group, unit, cut, mix) for group in rule.groups if _pools(group, cut)]
     return (*pools, *slack)
 
 
-def _held_pool(pool: PoolGeometry, cut: CutGeometry, mix: RequestMix) -> HeldBytes:
+def _held_pool(pool: PoolGeometry, cut: CacheGeometry, mix: RequestMix) -> HeldBytes:
     pages = mean(mix, page_count(pool, cut))
     rows = mean(mix, RowCount(pool.ratio, pool.reach_tokens))
     return HeldBytes(
@@ -98,10 +97,10 @@ def _held_pool(pool: PoolGeometry, cut: CutGeometry, mix: RequestMix) -> HeldByt
     )
 
 
-def _held_slack(group: BlockGroup, unit: int, cut: CutGeometry, mix: RequestMix) -> HeldBytes:
+def _held_slack(group: BlockGroup, unit: int, cut: CacheGeometry, mix: RequestMix) -> HeldBytes:
     """Blocks are as large as the largest group's, or have a page of every bucket."""
     pages = mean(mix, page_count(_pools(group, cut)[0], cut))
-    used = sum(group_bytes(cut.geometry, group))
+    used = sum(group_bytes(cut, group))
     slack = pages * (_parts(group, cut) * unit - used)
     return HeldBytes(
         name=f"slack of {group.name} blocks",
@@ -113,26 +112,26 @@ def _held_slack(group: BlockGroup, unit: int, cut: CutGeometry, mix: RequestMix)
     )
 
 
-def block_slack(cut: CutGeometry) -> dict[str, float]:
+def block_slack(cut: CacheGeometry) -> dict[str, float]:
     """Share of a block that each part of each group leaves unused; empty without shared blocks."""
-    rule = cut.geometry.layout.sizing
+    rule = cut.layout.sizing
     if not isinstance(rule, BlockSizing):
         return {}
-    unit = block_bytes(cut.geometry, rule)
+    unit = block_bytes(cut, rule)
     return {
         group.name if group.split == 1 else f"{group.name} {part + 1}": 1 - nbytes / unit
         for group in rule.groups
-        for part, nbytes in enumerate(group_bytes(cut.geometry, group))
+        for part, nbytes in enumerate(group_bytes(cut, group))
         if nbytes
     }
 
 
-def table_bytes(cut: CutGeometry, mix: RequestMix) -> float:
+def table_bytes(cut: CacheGeometry, mix: RequestMix) -> float:
     """Bytes of page ids of a request on average: a table for every pool or group, not a layer.
 
     Rows kept with a window page are found by the window's ids and need none of their own.
     """
-    rule = cut.geometry.layout.sizing
+    rule = cut.layout.sizing
     if isinstance(rule, BlockSizing):
         groups = [(group, _pools(group, cut)) for group in rule.groups]
         ids = sum(
@@ -141,14 +140,14 @@ def table_bytes(cut: CutGeometry, mix: RequestMix) -> float:
             if pools
         )
     else:
-        own = (one.pool for one in cut.held if one.pool.lives != "window_page")
+        own = (one for one in cut.pools if one.lives != "window_page")
         ids = sum(mean(mix, page_count(pool, cut)) for pool in own)
     return ID_BYTES * ids
 
 
-def _pools(group: BlockGroup, cut: CutGeometry) -> list[PoolGeometry]:
-    return [pool for pool in map(cut.geometry.pool, group.pools) if pool.layers]
+def _pools(group: BlockGroup, cut: CacheGeometry) -> list[PoolGeometry]:
+    return cut.of_kinds(*group.pools)
 
 
-def _parts(group: BlockGroup, cut: CutGeometry) -> int:
+def _parts(group: BlockGroup, cut: CacheGeometry) -> int:
     return min(group.split, max(pool.layers for pool in _pools(group, cut)))

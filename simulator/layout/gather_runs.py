@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 
-from hwmodels.bandwidth.efficiency import memory_efficiency
+from hwmodels.bandwidth.efficiency import bursts_touched, memory_efficiency
 from hwmodels.chip import ChipSpec
-from simulator.layout.geometry import PoolGeometry
-from simulator.layout.grouping import CutGeometry
-from simulator.layout.padding import PoolCut
+from simulator.layout.geometry import CacheGeometry, PoolGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
-
-_BURST_BYTES = 32  # of every DRAM preset
-_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +75,7 @@ class NextPicks:
 
 
 def pool_runs(
-    cut: CutGeometry, mix: RequestMix, chip: ChipSpec, top_k: int, neighbours: float
+    cut: CacheGeometry, mix: RequestMix, chip: ChipSpec, top_k: int, neighbours: float
 ) -> tuple[PoolRuns, ...]:
     """Runs of the window, C4 picks, C4 index scan and C128 of a decode step.
 
@@ -91,19 +85,19 @@ def pool_runs(
         entry; the two join where they are in one page.
     """
     found = []
-    for one in cut.held:
+    for one in cut.pools:
         runs = _runs(one, mix, top_k, neighbours)
         if runs is None:
             continue
         pattern, count, rows = runs
         each = rows / count if count else 0.0
-        useful = each * one.pool.row_bytes
-        span = useful + max(0.0, each - 1) * (one.stride_bytes - one.pool.row_bytes)
-        start = one.start_bytes if pattern == "picks" else one.pool.page_bytes
+        useful = each * one.row_bytes
+        span = useful + max(0.0, each - 1) * (one.stride_bytes - one.row_bytes)
+        start = one.start_bytes if pattern == "picks" else one.page_bytes
         efficiency = run_efficiency(chip, useful, span, start) if count else 1.0
         found.append(
             PoolRuns(
-                pool=one.pool.name, pattern=pattern, layers=one.pool.layers, runs=count, rows=rows,
+                pool=one.name, pattern=pattern, layers=one.layers, runs=count, rows=rows,
                 useful_bytes=useful, span_bytes=span, start_bytes=start, efficiency=efficiency,
             )
         )  # fmt: skip
@@ -111,14 +105,13 @@ def pool_runs(
 
 
 def _runs(
-    cut: PoolCut, mix: RequestMix, top_k: int, neighbours: float
+    pool: PoolGeometry, mix: RequestMix, top_k: int, neighbours: float
 ) -> tuple[str, float, float] | None:
     """(pattern, runs, rows) of one layer and request; None for pools read row by row."""
-    pool = cut.pool
-    if pool.name == "window":
+    if pool.kind == "window":
         rows = mean(mix, ReadRows(1, pool.reach_tokens))
         return "window", _window_pieces(pool, rows), rows
-    if pool.name == "c4":
+    if pool.kind == "csa":
         joined = neighbours * (1 - 1 / pool.page_rows)
         rows = mean(mix, ReadRows(pool.ratio, top_k))
         return "picks", rows - joined * mean(mix, NextPicks(pool.ratio, top_k)), rows
@@ -145,12 +138,6 @@ def run_efficiency(
     own = bursts_touched(span, span)
     share = memory_efficiency(chip, span) * own / bursts_touched(span, start_bytes)
     return min(1.0, share * useful_bytes / span_bytes) if span_bytes else 1.0
-
-
-def bursts_touched(span_bytes: int, start_bytes: int) -> float:
-    """Bursts of 32 bytes that a run touches, on average over the places where it may begin."""
-    offsets = range(0, _BURST_BYTES, max(_WORD_BYTES, gcd(start_bytes, _BURST_BYTES)))
-    return sum(-(-(offset + span_bytes) // _BURST_BYTES) for offset in offsets) / len(offsets)
 
 
 def read_bytes(runs: tuple[PoolRuns, ...]) -> float:

@@ -12,29 +12,12 @@ from dataclasses import dataclass, replace
 from simulator.basis.errors import InputError, unknown_name
 from simulator.layout.cache_layout import CacheLayout
 from simulator.layout.geometry import CacheGeometry, bind_layout
-from simulator.layout.padding import Padding, PoolCut, cut_pool
+from simulator.layout.padding import Padding, cut_pool
 from simulator.layout.sizing_rules import BlockSizing, ExactSizing
 from workloads.deepseek_v4.config import ModelConfig
 
 GROUPINGS = ("engine", "separate", "buckets", "one-block")
 _SHARING = ("buckets", "one-block")
-
-
-@dataclass(frozen=True, slots=True)
-class CutGeometry:
-    """All pools cut and padded: sizes as `geometry`, strides beside them in `cuts`."""
-
-    geometry: CacheGeometry
-    cuts: tuple[PoolCut, ...]
-
-    @property
-    def held(self) -> tuple[PoolCut, ...]:
-        """Pools that some layer has."""
-        return tuple(cut for cut in self.cuts if cut.pool.layers)
-
-    def cut(self, name: str) -> PoolCut:
-        """Pool by name."""
-        return next(cut for cut in self.cuts if cut.pool.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +32,7 @@ class Groupings:
     index: str
     layouts: Mapping[str, CacheLayout]
 
-    def cut(self, grouping: str, padding: Padding, pool: str, page_tokens: int) -> CutGeometry:
+    def cut(self, grouping: str, padding: Padding, pool: str, page_tokens: int) -> CacheGeometry:
         """Pools with pages of `page_tokens` (0: the engine's) in one pool, or in all by scale.
 
         With pool `all`, those that keep the context take the size itself; pages of the window and
@@ -65,10 +48,10 @@ class Groupings:
                 f"pages of its own of {page_tokens} tokens; try --pool all or --grouping separate"
             )
         bound = bind_layout(layout, self.config, kv=self.kv, index=self.index)
-        cuts = tuple(
+        pools = tuple(
             cut_pool(
                 one,
-                layout.pools[one.name],  # type: ignore[index]
+                layout.pools[one.kind],  # type: ignore[index]
                 padding,
                 _page_tokens(one.name, one.page_tokens, one.lives, layout, pool, page_tokens),
             )
@@ -76,8 +59,7 @@ class Groupings:
         )
         logical = page_tokens if page_tokens and pool == "all" else layout.page_tokens
         own = layout.model_copy(update={"page_tokens": logical})
-        pools = tuple(cut.pool for cut in cuts)
-        return CutGeometry(replace(bound, layout=own, pools=pools), cuts)
+        return replace(bound, layout=own, pools=pools)
 
 
 def _page_tokens(

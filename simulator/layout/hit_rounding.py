@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from simulator.layout.grouping import CutGeometry
+from simulator.layout.geometry import CacheGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
 
 
@@ -21,11 +21,9 @@ class Remainder:
         return lost
 
 
-def hit_granule_tokens(cut: CutGeometry) -> int:
+def hit_granule_tokens(cut: CacheGeometry) -> int:
     """A hit is a multiple of this: every pool ends a page there, and a compressed one an entry."""
-    return lcm(
-        *(max(1, one.pool.page_tokens) for one in cut.held), *(one.pool.ratio for one in cut.held)
-    )
+    return lcm(*(max(1, one.page_tokens) for one in cut.pools), *(one.ratio for one in cut.pools))
 
 
 def lost_tokens_uniform(granule_tokens: int) -> float:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwmodels.chip import ChipSpec
-from simulator.layout.grouping import CutGeometry
+from simulator.kernels.index_logits import tile_keys
+from simulator.kernels.sparse_core import ID_PAD
+from simulator.layout.geometry import CacheGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
+from simulator.lower.profile import EngineProfile
+from workloads.deepseek_v4.config import ModelConfig
 
 PICKS_A_TILE = 64
-_KEYS_A_TILE = {"blackwell": (32, 64), "blackwell-ultra": (32, 64)}
-_KEYS_OF_OTHERS = (64,)
-_WIDTH_MULTIPLE = {"vllm": 128}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,42 +67,50 @@ class PageTiles:
         return tiles
 
 
-def index_tile(cut: CutGeometry, chip: ChipSpec) -> int:
-    """Keys of a tile of the index kernel: the size that wastes least of a page, the larger first.
-
-    Assumes: chips that DeepGEMM does not run on have its tiles of 64 keys.
-    """
-    rows = cut.cut("c4_index").pool.page_rows
-    sizes = _KEYS_A_TILE.get(chip.architecture, _KEYS_OF_OTHERS)
-    return min(sizes, key=lambda tile: (-(-rows // tile) * tile, -tile))
+def index_tile(cut: CacheGeometry, chip: ChipSpec) -> int:
+    """Keys of a tile of the index kernel, as its program takes them; 0 without an indexer."""
+    keys = cut.of_kinds("csa_index")
+    return tile_keys(keys[0].page_rows, chip) if keys else 0
 
 
-def index_waste(cut: CutGeometry, mix: RequestMix, chip: ChipSpec) -> TileWaste:
-    """Of the index scan.
+def index_waste(cut: CacheGeometry, mix: RequestMix, chip: ChipSpec) -> TileWaste:
+    """Of the index scan, a layer on average.
 
     Assumes: a page whose tokens are no multiple of the ratio has as many keys as it has slots.
     """
-    pool = cut.cut("c4_index").pool
-    if not pool.layers:
-        return TileWaste(0.0, 0.0)
+    found = [
+        (
+            pool.layers,
+            mean(mix, Rounded(pool.ratio, 0)),
+            mean(mix, PageTiles(pool.ratio, pool.page_rows, tile_keys(pool.page_rows, chip))),
+        )
+        for pool in cut.of_kinds("csa_index")
+    ]
+    layers = sum(count for count, _, _ in found) or 1
     return TileWaste(
-        mean(mix, Rounded(pool.ratio, 0)),
-        mean(mix, PageTiles(pool.ratio, pool.page_rows, index_tile(cut, chip))),
+        sum(count * entries for count, entries, _ in found) / layers,
+        sum(count * tiles for count, _, tiles in found) / layers,
     )
 
 
-def attention_waste(mix: RequestMix, window: int, top_k: int, kernels: str) -> dict[str, TileWaste]:
+def padded_ids(profile: EngineProfile) -> int:
+    """Entries to which an engine's attention kernel pads what all queries see."""
+    forms = [kernel.core.form for kernel in profile.kernels if kernel.core is not None]
+    return ID_PAD if "two_lists" in forms else PICKS_A_TILE
+
+
+def attention_waste(
+    mix: RequestMix, config: ModelConfig, multiple: int = PICKS_A_TILE
+) -> dict[str, TileWaste]:
     """Of the attention kernel, by source of its keys; the same whatever the pages are.
 
-    `kernels` names the engine as measured tables do: vLLM pads the C128 width of its call to 128
-    entries.
+    `multiple`: entries to which an engine pads what all queries see (vLLM: 128).
     """
-    multiple = next((n for name, n in _WIDTH_MULTIPLE.items() if kernels.startswith(name)), 1)
-    widths = {
-        "window": (1, window, PICKS_A_TILE),
-        "c4": (4, top_k, PICKS_A_TILE),
-        "c128": (128, 0, max(PICKS_A_TILE, multiple)),
-    }
+    widths = {"window": (1, config.sliding_window, PICKS_A_TILE)}
+    for layer in config.layers:
+        if layer.ratio:
+            most, tile = (config.index_topk, PICKS_A_TILE) if layer.indexed else (0, multiple)
+            widths[layer.pool] = (layer.ratio, most, tile)
     return {
         name: TileWaste(mean(mix, Rounded(ratio, most)), mean(mix, Rounded(ratio, most, tile)))
         for name, (ratio, most, tile) in widths.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import Literal
 
 from simulator.basis.errors import InputError
@@ -59,41 +58,9 @@ def parse_padding(text: str) -> Padding:
     return Padding(of, int(found[2])) if int(found[2]) > 1 else NONE
 
 
-@dataclass(frozen=True, slots=True)
-class PoolCut:
-    """A pool with its pages cut and padded; `stride_bytes` lie between the starts of two rows."""
-
-    pool: PoolGeometry
-    stride_bytes: int
-
-    @property
-    def page_useful_bytes(self) -> float:
-        """Bytes of a full page that hold rows, on average over pages.
-
-        A page whose tokens are no multiple of the ratio has slots for the most rows that may end
-        in it, and fewer do on average.
-        """
-        if self.pool.lives != "context":
-            return float(self.pool.page_rows * self.pool.row_bytes)
-        return self.pool.page_tokens / self.pool.ratio * self.pool.row_bytes
-
-    @property
-    def page_padding(self) -> float:
-        """Bytes of a full page that hold no row, over those that do."""
-        return self.pool.page_bytes / self.page_useful_bytes - 1
-
-    @property
-    def padding_bytes_per_token(self) -> float:
-        """Padding that a further token adds over all layers; 0 where nothing grows."""
-        return self.pool.bytes_per_token - self.pool.useful_bytes_per_token
-
-    @property
-    def start_bytes(self) -> int:
-        """Rows of scattered pages begin at multiples of this."""
-        return gcd(self.stride_bytes, self.pool.page_bytes)
-
-
-def cut_pool(pool: PoolGeometry, rule: PoolRule, padding: Padding, page_tokens: int) -> PoolCut:
+def cut_pool(
+    pool: PoolGeometry, rule: PoolRule, padding: Padding, page_tokens: int
+) -> PoolGeometry:
     """The pool with pages of `page_tokens` (0: as they are), padded.
 
     Raises InputError where a page cannot hold one entry whole.
@@ -115,4 +82,4 @@ def cut_pool(pool: PoolGeometry, rule: PoolRule, padding: Padding, page_tokens: 
         # The copy's row has as many values as the pool's, none of them rotary (index keys).
         copy = round_up(find_row_format(rule.duplicate).nbytes(pool.row_values), row_align)
         nbytes += round_up(rows * copy, align)
-    return PoolCut(replace(pool, page_bytes=nbytes), stride)
+    return replace(pool, page_bytes=nbytes, stride_bytes=stride)

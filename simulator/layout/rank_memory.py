@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from simulator.cost.memory_use import workspace_bytes
 from simulator.layout.capacity_question import CapacityQuestion
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import layer_name, mtp_name
+from workloads.graph import Graph
 from workloads.layout_check import (
     check_layout,
     distinct_parameters,
@@ -50,7 +51,7 @@ def stages_of(layers: int, stages: int) -> tuple[Stage, ...]:
 
 def precision_of(question: CapacityQuestion) -> Precision:
     """Formats that decide weights and dense values; cache rows are the layout's business."""
-    return Precision(expert=question.expert)
+    return Precision(expert=question.formats.expert)
 
 
 def cuts_weights(question: CapacityQuestion) -> bool:
@@ -111,7 +112,8 @@ def activation_bytes(question: CapacityQuestion) -> int:
         longest context, and index scores are made in chunks of 512 MiB (guessed: engines chunk
         them, the size is a setting).
     """
-    new = min(question.in_flight_tokens, question.longest_context)
+    tokens = max(question.in_flight_tokens, question.workspace_tokens)
+    new = min(tokens, question.longest_context)
     step = StepShape.uniform(1, new, question.longest_context - new)
     return _activation_bytes(question.config, precision_of(question), question.parallel, step)
 
@@ -124,3 +126,25 @@ def _activation_bytes(
     local = shard(graph, parallel, step.tokens * parallel.data)
     scores = [name for name in local.values if name.endswith("indexer/score")]
     return workspace_bytes(local, dict.fromkeys(scores, SCORE_CHUNK_BYTES))
+
+
+def workspace_bytes(graph: Graph, most: Mapping[str, int] | None = None) -> int:
+    """Most bytes of values that are alive at once; `most` caps values that are made in chunks.
+
+    Assumes: every value of the graph is stored from its node to its last reader's.
+    """
+    last_use = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
+    last_use.update(dict.fromkeys(graph.outputs, len(graph.nodes)))
+    sizes = {name: value.nbytes for name, value in graph.values.items()}
+    for name, limit in (most or {}).items():
+        sizes[name] = min(sizes[name], limit)
+    produced = {name for node in graph.nodes for name in node.outputs}
+    live = sum(size for name, size in sizes.items() if name not in produced)
+    peak = live
+    for i, node in enumerate(graph.nodes):
+        live += sum(sizes[name] for name in node.outputs)
+        peak = max(peak, live)
+        for name in {*node.inputs, *node.outputs}:
+            if last_use.get(name, i) == i:
+                live -= sizes[name]
+    return peak

@@ -52,7 +52,7 @@ def request_pages(pool: PoolGeometry, geometry: CacheGeometry, load: Load) -> in
     if pool.lives == "request":
         return 1
     if pool.lives == "window_page":
-        return request_pages(geometry.pool("window"), geometry, load)
+        return request_pages(geometry.window, geometry, load)
     if pool.lives == "context":
         return ceil_div(ceil_div(held, pool.page_tokens), pool.ranks(load.context_parallel))
     reach = pool.reach_tokens - 1 + load.in_flight_tokens + load.draft_tokens

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from simulator.basis.errors import InputError
-from simulator.cost.question import AskedStep, profile_of
+from simulator.cost.question import AskedStep
 from simulator.layout.capacity import capacity_of
 from simulator.layout.capacity_question import CapacityQuestion, ContextShare
-from simulator.lower.profile import layout_of
 
 STEP_TOKENS = 8192
 
@@ -14,30 +13,15 @@ STEP_TOKENS = 8192
 def room_note(asked: AskedStep) -> str | None:
     """What is wrong with the room for the requests of a question; None where they fit.
 
-    As `v4sim capacity` counts it, with 8,192 tokens in flight. An engine whose layout does not
-    store the question's formats is not judged.
+    As `v4sim capacity` counts it, with 8,192 tokens in flight.
     """
     question = asked.question
-    layout = layout_of(profile_of(question))
     try:
         capacity = capacity_of(
             CapacityQuestion(
-                config=asked.config,
-                chip=asked.chip,
-                engine=question.engine,
-                layout=layout,
-                parallel=question.layout,
-                stages=1,
-                context_parallel=1,
-                kv=question.kv_dtype,
-                index=question.index_dtype,
-                expert=question.expert_dtype,
+                deployment=asked.deployment,
                 contexts=(ContextShare(context_tokens=question.context, share=1.0),),
                 in_flight_tokens=STEP_TOKENS,
-                draft_tokens=0,
-                mtp=False,
-                memory_share=layout.memory.share,
-                wanted_requests=None,
             )
         )
     except InputError:

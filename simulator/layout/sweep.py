@@ -9,7 +9,6 @@ from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
 from simulator.layout import fragmentation
-from simulator.layout.cache_layout import RATIO_OF_POOL
 from simulator.layout.exact_fit import fit_exact
 from simulator.layout.fragmentation import HeldBytes, block_slack, held_bytes, table_bytes
 from simulator.layout.gather_runs import (
@@ -19,11 +18,12 @@ from simulator.layout.gather_runs import (
     read_efficiency,
     run_efficiency,
 )
-from simulator.layout.grouping import CutGeometry, Groupings
+from simulator.layout.geometry import CacheGeometry, PoolGeometry
+from simulator.layout.grouping import Groupings
 from simulator.layout.hit_rounding import hit_granule_tokens, lost_tokens, lost_tokens_uniform
 from simulator.layout.kernel_tiles import TileWaste, index_tile, index_waste
 from simulator.layout.layout_step import LayoutStep
-from simulator.layout.padding import ENGINE, Padding, PoolCut
+from simulator.layout.padding import ENGINE, Padding
 from simulator.layout.request_mix import RequestMix
 from simulator.layout.request_pages import Load
 from simulator.layout.sizing import fit_requests
@@ -33,7 +33,6 @@ LEAST_PAGE_TOKENS, MOST_PAGE_TOKENS = 64, 4096
 DEFAULT_PAGES = (
     64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096,
 )  # fmt: skip
-SWEPT_POOLS = ("all", "window", "c4", "c4_index", "c128")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class LayoutCost:
 
     point: LayoutPoint
     page_tokens: int
-    cuts: tuple[PoolCut, ...]
+    pools: tuple[PoolGeometry, ...]
     bytes_per_token: float
     padding_bytes_per_token: float
     held: tuple[HeldBytes, ...]
@@ -119,15 +118,20 @@ class SweepQuestion:
     load: Load
 
 
-def check_page(pool: str, page_tokens: int) -> None:
+def swept_pools(geometry: CacheGeometry) -> list[str]:
+    """What a sweep can cut: all pools, or one of rows that attention reads."""
+    return ["all", *(pool.name for pool in geometry.pools if not pool.kind.endswith("_state"))]
+
+
+def check_page(geometry: CacheGeometry, pool: str, page_tokens: int) -> None:
     """Raise InputError for a page outside the sweep's range, or without one whole entry."""
     if not LEAST_PAGE_TOKENS <= page_tokens <= MOST_PAGE_TOKENS:
         raise InputError(
             f"a page of {page_tokens:,} tokens is outside the sweep, which goes from "
             f"{LEAST_PAGE_TOKENS} to {MOST_PAGE_TOKENS:,}"
         )
-    names = [pool] if pool != "all" else list(RATIO_OF_POOL)
-    ratio, name = max((RATIO_OF_POOL.get(name, 1), name) for name in names)
+    cut = [one for one in geometry.pools if pool in ("all", one.name)]
+    ratio, name = max((one.ratio, one.name) for one in cut)
     if page_tokens < ratio:
         raise InputError(
             f"a page of {page_tokens} tokens cannot hold one {name} entry, which stands for "
@@ -156,16 +160,11 @@ def sweep(
         yield cost_of(question, point, step)
 
 
-def own_runs(question: SweepQuestion) -> tuple[PoolRuns, ...]:
-    """Runs of the engine's own layout."""
-    return _runs(question, _cut(question, OWN))
-
-
-def _cut(question: SweepQuestion, point: LayoutPoint) -> CutGeometry:
+def _cut(question: SweepQuestion, point: LayoutPoint) -> CacheGeometry:
     return question.groupings.cut(point.grouping, point.padding, point.pool, point.page_tokens)
 
 
-def _runs(question: SweepQuestion, cut: CutGeometry) -> tuple[PoolRuns, ...]:
+def _runs(question: SweepQuestion, cut: CacheGeometry) -> tuple[PoolRuns, ...]:
     top_k = question.groupings.config.index_topk
     return pool_runs(cut, question.mix, question.chip, top_k, question.neighbours)
 
@@ -175,13 +174,13 @@ def cost_of(question: SweepQuestion, point: LayoutPoint, step: LayoutStep | None
     cut, mix = _cut(question, point), question.mix
     runs = _runs(question, cut)
     granule = hit_granule_tokens(cut)
-    swept = next((one for one in cut.held if one.pool.name == point.pool), None)
+    swept = next((one for one in cut.pools if one.name == point.pool), None)
     return LayoutCost(
         point=point,
-        page_tokens=swept.pool.page_tokens if swept else cut.geometry.layout.page_tokens,
-        cuts=cut.held,
-        bytes_per_token=cut.geometry.bytes_per_token,
-        padding_bytes_per_token=sum(one.padding_bytes_per_token for one in cut.held),
+        page_tokens=swept.page_tokens if swept else cut.layout.page_tokens,
+        pools=cut.pools,
+        bytes_per_token=cut.bytes_per_token,
+        padding_bytes_per_token=sum(one.padding_bytes_per_token for one in cut.pools),
         held=held_bytes(cut, mix),
         slack_of_block=block_slack(cut),
         granule_tokens=granule,
@@ -193,8 +192,8 @@ def cost_of(question: SweepQuestion, point: LayoutPoint, step: LayoutStep | None
         read_s=read_bytes(runs) / (read_efficiency(runs) * question.chip.hbm_bandwidth_bytes_per_s),
         index_tile_keys=index_tile(cut, question.chip),
         index_tiles=index_waste(cut, mix, question.chip),
-        step_ps=None if step is None else step.total_ps(runs),
-        requests=fit_requests(cut.geometry, question.budget_bytes, question.load).requests,
+        step_ps=None if step is None else step.total_ps(cut),
+        requests=fit_requests(cut, question.budget_bytes, question.load).requests,
     )
 
 

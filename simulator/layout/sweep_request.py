@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from hwmodels.chip import find_chip
 from simulator.basis.errors import InputError, unknown_name
 from simulator.cost.engine_notes import priced_as
-from simulator.cost.question import AskedStep, ask
+from simulator.cost.question import AskedStep, step_of_deployment
+from simulator.deployment import ask_deployment
+from simulator.layout.geometry import CacheGeometry, bind_layout
 from simulator.layout.grouping import GROUPINGS, Groupings, grouped_layouts
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import DEFAULT_PADDINGS, Padding, parse_padding
@@ -17,17 +19,13 @@ from simulator.layout.request_mix import parse_mix
 from simulator.layout.request_pages import Load
 from simulator.layout.sweep import (
     DEFAULT_PAGES,
-    SWEPT_POOLS,
     LayoutPoint,
     SweepQuestion,
     check_page,
-    own_runs,
     sweep_points,
+    swept_pools,
 )
-from simulator.lower.default_engine import default_engine
 from simulator.lower.profile import find_profile, layout_of
-from workloads.deepseek_v4.config import find_model
-from workloads.deepseek_v4.precision import KV_DTYPES, Precision
 from workloads.layout_check import check_layout
 
 _SHARING = ("vllm-0.22", "vllm-0.33")
@@ -53,18 +51,15 @@ class AskedSweep:
     @property
     def priced_as(self) -> tuple[str, ...]:
         """Sentences on formats whose kernels are priced as another's."""
-        return priced_as(self.step.question, self.step.chip)
+        return priced_as(self.step)
 
     def layout_step(self) -> LayoutStep:
         """The decode step of the mix, lowered once."""
-        return LayoutStep(self.step, self.question.mix.typical(), own_runs(self.question))
+        return LayoutStep(self.step, self.question.mix.typical(), self.question.neighbours)
 
 
 def ask_sweep(
     *,
-    model: str,
-    chip: str,
-    engine: str | None,
     pool: str,
     pages: str | None,
     paddings: str | None,
@@ -74,29 +69,26 @@ def ask_sweep(
     context: int,
     in_flight: int,
     budget_gib: float,
-    count: int,
-    tp: int | None,
-    dp: int,
-    ep: int,
-    kv_dtype: str | None,
-    index_dtype: str | None,
+    **deployment: Any,
 ) -> AskedSweep:
-    """Check and complete a sweep; every fault is one `InputError` sentence."""
-    if pool not in SWEPT_POOLS:
-        raise InputError(unknown_name("pool", pool, SWEPT_POOLS))
-    engine = default_engine(find_chip(chip)) if engine is None else engine
-    config, layout = find_model(model), layout_of(find_profile(engine))
+    """Check and complete a sweep; every fault is one `InputError` sentence.
+
+    `deployment` as of `ask_deployment`; without tp and dp every chip is a data rank of its own.
+    """
+    given = dict(deployment)
+    if given.get("tp") is None and given.get("dp", 1) == 1:
+        given["dp"] = given.get("count", 1)
+    own = ask_deployment(**given)
+    config, layout = own.config, own.layout
     most = config.max_position_embeddings
     requests = parse_mix(mix, most)
     _check_numbers(neighbours, context, in_flight, budget_gib, most)
-    kv = kv_dtype or next(iter(layout.formats.kv))
-    index = index_dtype or next(iter(layout.formats.index))
-    step = ask(
-        model=model, chip=chip, count=count, tp=tp, dp=dp, ep=ep, engine=engine,
-        batch=requests.requests, context=requests.longest_tokens, index_dtype=index,
-        kv_dtype=kv if kv in KV_DTYPES else KV_DTYPES[0],
-    )  # fmt: skip
-    check_layout(step.config, _precision(step), step.question.layout)
+    kv, index = own.formats.kv, own.formats.index
+    step = step_of_deployment(own, "decode", requests.requests, requests.longest_tokens, 1, "tile")
+    check_layout(config, own.formats.precision, own.parallel)
+    bound = bind_layout(layout, config, kv=kv, index=index)
+    if pool not in swept_pools(bound):
+        raise InputError(unknown_name("pool", pool, swept_pools(bound)))
     shared = [layout_of(find_profile(name)) for name in _SHARING]
     question = SweepQuestion(
         groupings=Groupings(
@@ -108,7 +100,7 @@ def ask_sweep(
         budget_bytes=int(budget_gib * GIB),
         load=Load(context_tokens=context, in_flight_tokens=in_flight),
     )
-    sizes, left_out = _pages(pool, pages)
+    sizes, left_out = _pages(bound, pool, pages)
     ways = _paddings(paddings)
     groups = _groupings(groupings, pool)
     points = sweep_points(pool, sizes, ways, groups)
@@ -117,22 +109,17 @@ def ask_sweep(
             f"{len(points):,} combinations were asked for, but at most {MOST_POINTS:,} are swept "
             f"({len(points) - MOST_POINTS:,} too many); name fewer pages, paddings or groupings"
         )
-    own = layout.pools[pool].page_tokens if pool != "all" else layout.page_tokens  # type: ignore[index]
-    if pool == "window" and not own:
+    page = bound.pool(pool).page_tokens if pool != "all" else layout.page_tokens
+    if pool == "window" and not page:
         raise InputError(
-            f"engine {engine!r} keeps a window block a request, which has no pages; "
+            f"engine {own.engine!r} keeps a window block a request, which has no pages; "
             "try an engine with window pages, such as --engine sglang-0.5"
         )
-    near = min(sizes, key=lambda size: abs(math.log(size / (own or size))))
+    near = min(sizes, key=lambda size: abs(math.log(size / (page or size))))
     return AskedSweep(
         question=question, points=tuple(points), base=LayoutPoint(pool, near, ways[0], groups[0]),
-        step=step, engine=engine, pool=pool, left_out=left_out,
+        step=step, engine=own.engine, pool=pool, left_out=left_out,
     )  # fmt: skip
-
-
-def _precision(step: AskedStep) -> Precision:
-    asked = step.question
-    return Precision(expert=asked.expert_dtype, index=asked.index_dtype, kv=asked.kv_dtype)
 
 
 def _check_numbers(
@@ -150,17 +137,19 @@ def _check_numbers(
         raise InputError(f"budget is {budget_gib:g} GiB, expected more than 0, at most 1,048,576")
 
 
-def _pages(pool: str, pages: str | None) -> tuple[list[int], tuple[str, ...]]:
+def _pages(
+    geometry: CacheGeometry, pool: str, pages: str | None
+) -> tuple[list[int], tuple[str, ...]]:
     """Sizes to sweep; of the default list those that cannot be are left out with a sentence."""
     if pages is not None:
         sizes = [_whole(piece) for piece in pages.split(",")]
         for size in sizes:
-            check_page(pool, size)
+            check_page(geometry, pool, size)
         return sorted(dict.fromkeys(sizes)), ()
     kept, left_out = [], []
     for size in DEFAULT_PAGES:
         try:
-            check_page(pool, size)
+            check_page(geometry, pool, size)
             kept.append(size)
         except InputError as error:
             left_out.append(error.message)

@@ -79,7 +79,7 @@ def _does_not_fit(capacity: Capacity, found: tuple[Change, ...]) -> str:
     by_bytes = f", {short:,.2f} GiB a chip short" if short else ""
     if capacity.budget_bytes < 0:
         taken = "a chip's memory"
-        if question.memory_share < 1:
+        if question.deployment.memory_share < 1:
             taken = (
                 f"the {question.pool_bytes_allowed / GIB:,.2f} GiB of a chip that the engine takes"
             )

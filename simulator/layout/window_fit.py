@@ -29,7 +29,7 @@ def full_token_bytes(geometry: CacheGeometry, rule: WindowSizing, load: Load) ->
 
 def window_token_bytes(geometry: CacheGeometry, rule: WindowSizing, load: Load) -> float:
     """Bytes of one window slot over all layers, with the compressor rows of its page."""
-    window = geometry.pool("window")
+    window = geometry.window
     pages = window.layers * window.page_bytes + sum(
         pool.layers * pool.page_bytes for pool in geometry.pools if pool.lives == "window_page"
     )
@@ -44,7 +44,7 @@ def _draft_factor(geometry: CacheGeometry, load: Load) -> float:
 
 def _priced(pool: PoolGeometry, rule: WindowSizing) -> PoolGeometry:
     """The pool as the engine budgets it: an index key may be priced in another format."""
-    if pool.name != "c4_index" or rule.index_priced_as is None:
+    if pool.kind != "csa_index" or rule.index_priced_as is None:
         return pool
     key = find_row_format(rule.index_priced_as).nbytes(pool.row_values)
     return replace(pool, row_bytes=key, page_bytes=pool.page_rows * key + pool.padding_bytes)
@@ -52,13 +52,13 @@ def _priced(pool: PoolGeometry, rule: WindowSizing) -> PoolGeometry:
 
 def request_window_tokens(geometry: CacheGeometry) -> int:
     """Window slots of a request in decode, in whole pages."""
-    window = geometry.pool("window")
+    window = geometry.window
     return round_up(window.reach_tokens + window.page_tokens, window.page_tokens)
 
 
 def capped_window_tokens(geometry: CacheGeometry, rule: WindowSizing, load: Load) -> int:
     """Window slots of the fixed sizing: requests, two prefill chunks, and tails of prefixes."""
-    window = geometry.pool("window")
+    window = geometry.window
     page, reach = window.page_tokens, window.reach_tokens
     request = reach + rule.eviction_tokens * max(1, load.draft_tokens) + page + rule.decode_tokens
     tails = rule.prefix_tails_per_request * rule.max_requests * (reach + page)
@@ -110,7 +110,7 @@ def _request_state(pool: PoolGeometry, rule: WindowSizing) -> Charge:
 
 
 def _window_charge(geometry: CacheGeometry, slots: int, slot_bytes: float) -> Charge:
-    window = geometry.pool("window")
+    window = geometry.window
     return Charge(
         name=f"window slots ({slots:,} tokens)",
         units=slots // window.page_tokens,
@@ -154,7 +154,7 @@ def _limits(
 def _charges(
     geometry: CacheGeometry, rule: WindowSizing, load: Load, held: int
 ) -> tuple[Charge, ...]:
-    window_pages = request_window_tokens(geometry) // geometry.pool("window").page_tokens
+    window_pages = request_window_tokens(geometry) // geometry.window.page_tokens
     charges = []
     for pool in geometry.pools:
         if not pool.layers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from simulator.lower.stored_rows import StoredRow
+from simulator.layout.geometry import PhysicalLayout, PoolGeometry
 from workloads.work import Read
 
 
@@ -22,17 +22,26 @@ class CacheRuns:
     written: bool
 
 
-def read_runs(rows: StoredRow, read: Read, touches: float) -> CacheRuns:
+def read_runs(
+    physical: PhysicalLayout, rows: PoolGeometry, read: Read, touches: float
+) -> CacheRuns:
     """Runs of a read: a row where rows are picked, the rows of a page where all are read in order.
 
-    Assumes: pages lie scattered over memory, the rows of each side by side.
+    Assumes: pages lie scattered over memory, the rows of each side by side; what pads rows is read
+        along with those of a page.
     """
-    run = rows.row_bytes if read.pattern == "gather" else rows.page_bytes
-    nbytes = rows.row_bytes * read.distinct
-    return CacheRuns(run, round(nbytes), round(rows.row_bytes * touches), False)
+    picked = read.pattern == "gather"
+    run = physical.picked_run_bytes(rows) if picked else rows.run_bytes
+    size = moved_row_bytes(rows, read)
+    return CacheRuns(run, round(size * read.distinct), round(size * touches), False)
 
 
-def append_runs(rows: StoredRow, entries: int) -> CacheRuns:
+def moved_row_bytes(rows: PoolGeometry, read: Read) -> float:
+    """Bytes that memory moves for each row of a read."""
+    return rows.picked_row_bytes if read.pattern == "gather" else rows.scanned_row_bytes
+
+
+def append_runs(rows: PoolGeometry, entries: int) -> CacheRuns:
     """Runs of an append: requests add to pages of their own, row by row.
 
     Assumes: rows that a step appends lie apart, one run each.

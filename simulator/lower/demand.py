@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.lower.cache_runs import CacheRuns, append_runs, joined_runs, read_runs
+from simulator.layout.geometry import PhysicalLayout, PoolGeometry
+from simulator.lower.cache_runs import (
+    CacheRuns,
+    append_runs,
+    joined_runs,
+    moved_row_bytes,
+    read_runs,
+)
 from simulator.lower.kernel import Demand, ProgramCall
 from simulator.lower.phase import Phase
 from simulator.lower.products import products_of
 from simulator.lower.profile import EngineProfile, FusedKernel
 from simulator.lower.sizes import SIZES, Members
-from simulator.lower.stored_rows import StoredRow, StoredRows
 from workloads.graph import Graph, Node
 from workloads.ops import AllGather, AllReduce, ExpertCombine, ExpertDispatch, ReduceScatter
 from workloads.work import Read, Work
@@ -27,7 +33,7 @@ class DemandBuilder:
 
     graph: Graph
     profile: EngineProfile
-    rows: StoredRows
+    rows: PhysicalLayout
     phase: Phase
 
     def demand(
@@ -35,7 +41,9 @@ class DemandBuilder:
     ) -> Demand:
         """Demand of one kernel of a layer, without its dense operands."""
         reads = [
-            (self._row(node, r.region).row_bytes, r) for node, work in nodes for r in work.reads
+            (moved_row_bytes(self._row(node, r.region), r), r)
+            for node, work in nodes
+            for r in work.reads
         ]
         ranks, span = _link_group([node for node, _ in nodes])
         operands = list(dict.fromkeys(name for node, _ in nodes for name in node.inputs[:1]))
@@ -83,11 +91,14 @@ class DemandBuilder:
     def _cache_runs(self, members: Sequence[tuple[Node, Work]]) -> tuple[CacheRuns, ...]:
         runs = []
         for node, work in members:
-            runs += [read_runs(self._row(node, r.region), r, self._touches(r)) for r in work.reads]
+            runs += [
+                read_runs(self.rows, self._row(node, r.region), r, self._touches(r))
+                for r in work.reads
+            ]
             runs += [append_runs(self._row(node, a.region), a.entries) for a in work.appends]
         return joined_runs(runs)
 
-    def _row(self, node: Node, region: int) -> StoredRow:
+    def _row(self, node: Node, region: int) -> PoolGeometry:
         return self.rows.of(self.graph.regions[node.regions[region]])
 
     def _fetched(self, work: Work) -> float:

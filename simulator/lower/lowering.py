@@ -9,23 +9,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from simulator.layout.geometry import PhysicalLayout
 from simulator.lower.kernel import Demand, Kernel, Operand
 from simulator.lower.phase import Phase, phase_of
-from simulator.lower.profile import EngineProfile
+from simulator.lower.profile import EngineProfile, layout_of
 from simulator.lower.template import KernelTemplate, LayerTemplate, lower_layer, resolve
 from workloads.graph import Graph, Node
 from workloads.run_stats import RunStats
 
 
 def lower(
-    graph: Graph, profile: EngineProfile, stats: RunStats, phase: Phase | None = None
+    graph: Graph,
+    profile: EngineProfile,
+    stats: RunStats,
+    phase: Phase | None = None,
+    physical: PhysicalLayout | None = None,
 ) -> tuple[Kernel, ...]:
     """Kernels in launch order; every node of the graph with any work is in exactly one of them.
 
-    `phase` is told by the step's shapes unless it is given.
+    `phase` is told by the step's shapes unless it is given; `physical` is how cache rows are
+    stored, where not as the profile has it.
     Raises `UnsupportedError` naming the node or the kernels that the profile cannot place.
     """
-    lowering = _Lowering(graph, profile, stats, phase or phase_of(graph.step))
+    lowering = _Lowering(
+        graph,
+        profile,
+        stats,
+        phase or phase_of(graph.step),
+        physical or PhysicalLayout(layout_of(profile)),
+    )
     placed = lowering.placed()
     spans = _ValueSpans(graph)
     for kernel in placed:
@@ -72,11 +84,19 @@ class _ValueSpans:
 class _Lowering:
     """Templates of the layers met so far, and demands with the operands filled in."""
 
-    def __init__(self, graph: Graph, profile: EngineProfile, stats: RunStats, phase: Phase) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        profile: EngineProfile,
+        stats: RunStats,
+        phase: Phase,
+        physical: PhysicalLayout,
+    ) -> None:
         self.graph = graph
         self.profile = profile
         self.stats = stats
         self.phase = phase
+        self.physical = physical
         self.outside = _read_outside(graph)
         self.templates: dict[object, LayerTemplate] = {}
         self.demands: dict[object, Demand] = {}
@@ -124,7 +144,13 @@ class _Lowering:
         key = self._layer_key(nodes)
         if key not in self.templates:
             self.templates[key] = lower_layer(
-                self.graph, nodes, self.outside, self.profile, self.stats, self.phase
+                self.graph,
+                nodes,
+                self.outside,
+                self.profile,
+                self.stats,
+                self.phase,
+                self.physical,
             )
         return self.templates[key]
 
@@ -137,7 +163,10 @@ class _Lowering:
                 node.local_path,
                 node.op,
                 node.types,
-                tuple(self.graph.regions[name].format for name in node.regions),
+                tuple(
+                    (self.graph.regions[name].pool, self.graph.regions[name].format)
+                    for name in node.regions
+                ),
                 tuple(name[cut:] if name.startswith(scope + "/") else None for name in node.inputs),
                 tuple(name in self.outside for name in node.outputs),
             )

@@ -23,7 +23,7 @@ from simulator.basis.data_files import (
 )
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
-from simulator.layout.cache_layout import RATIO_OF_POOL, CacheLayout
+from simulator.layout.cache_layout import CacheLayout
 from simulator.lower.kernel_section import (
     AttentionTiles,
     ElementwiseTiles,
@@ -96,10 +96,14 @@ def _paged(profile: EngineProfile, page_tokens: int) -> EngineProfile:
     """The profile with pages of so many tokens.
 
     Pools that keep the context take the size itself; pages of the window and of compressor rows
-    keep their proportion to the logical page, and hold a row at least. Raises InputError for a page
-    that does not hold whole entries of every pool.
+    keep their proportion to the logical page, and hold a row at least. Whether a page holds whole
+    entries depends on the model: `check_pages`.
     """
+    if page_tokens < 1:
+        raise InputError(f"--page-tokens is {page_tokens:,}, expected at least 1 token")
     layout = layout_of(profile)
+    if page_tokens == layout.page_tokens:
+        return profile
     pools = {}
     for name, rule in layout.pools.items():
         own = rule.page_tokens
@@ -112,15 +116,6 @@ def _paged(profile: EngineProfile, page_tokens: int) -> EngineProfile:
         "hit_tokens": math.lcm(page_tokens, layout.hit_tokens),
         "pools": pools,
     }
-    least = math.lcm(*RATIO_OF_POOL.values())
-    if page_tokens < 1 or page_tokens % least:
-        near = max(1, round(page_tokens / least)) * least
-        ratios = " and ".join(str(ratio) for ratio in sorted(set(RATIO_OF_POOL.values())))
-        raise InputError(
-            f"a page of {page_tokens:,} tokens cannot hold whole entries of every pool of "
-            f"{profile.name}, which stand for {ratios} tokens: --page-tokens is a multiple of "
-            f"{least:,}; try {near:,}"
-        )
     return profile.model_copy(update={"layout": layout.model_copy(update=changes)})
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from simulator.basis.errors import UnsupportedError
+from simulator.layout.geometry import PhysicalLayout
+from simulator.lower.cache_runs import moved_row_bytes
 from simulator.lower.kernel_section import FusedKernel
 from simulator.lower.phase import Phase, uniform
-from simulator.lower.stored_rows import StoredRows
 from workloads.graph import Graph, Node
 from workloads.op import Op
 from workloads.ops import (
@@ -45,7 +46,7 @@ class Members:
     kernel: FusedKernel
     nodes: Sequence[tuple[Node, Work]]
     graph: Graph
-    rows: StoredRows
+    rows: PhysicalLayout
     phase: Phase
     layer: Sequence[Node] = ()
 
@@ -83,9 +84,9 @@ def _index_logits(members: Members) -> tuple[Row, ...]:
             pairs=pairs,
             macs=macs,
             vector_ops=work.vector_ops + work.special_ops,
-            key_bytes=keys.row_bytes,
+            key_bytes=keys.scanned_row_bytes,
             page_rows=keys.page_rows,
-            run_bytes=keys.page_bytes,
+            run_bytes=keys.run_bytes,
             # Heads of a query are stored as keys are, a weight in the place of the scale.
             query_bytes=heads * keys.row_bytes,
         ),
@@ -118,7 +119,7 @@ def _core(members: Members) -> tuple[Row, ...]:
     _, heads, dim = node.types.inputs[0].shape
     regions = [members.graph.regions[name] for name in node.regions]
     stored = [members.rows.of(region) for region in regions]
-    read = sum(stored[r.region].row_bytes * r.distinct for r in work.reads)
+    read = sum(moved_row_bytes(stored[r.region], r) * r.distinct for r in work.reads)
     return (
         row(
             stored=regions[0].format.precision,
@@ -138,7 +139,9 @@ def _core(members: Members) -> tuple[Row, ...]:
             scaled_values=stored[0].scaled_values,
             cache_bytes=read,
             # Picked rows lie apart, rows in order side by side in their pages.
-            run_bytes=stored[-1].row_bytes if op.top_k else stored[-1].page_bytes,
+            run_bytes=(
+                members.rows.picked_run_bytes(stored[-1]) if op.top_k else stored[-1].run_bytes
+            ),
             operand_bytes=sum(work.input_bytes) + sum(work.output_bytes),
         ),
     )

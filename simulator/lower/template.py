@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator.basis.errors import UnsupportedError
+from simulator.layout.geometry import PhysicalLayout
 from simulator.lower.demand import DemandBuilder
 from simulator.lower.kernel import Demand
 from simulator.lower.phase import Phase, uniform
-from simulator.lower.profile import EngineProfile, FusedKernel, layout_of
+from simulator.lower.profile import EngineProfile, FusedKernel
 from simulator.lower.sizes import core_of
-from simulator.lower.stored_rows import StoredRows
 from workloads.graph import Graph, Node
 from workloads.ops import GroupedLinear, TopK
 from workloads.run_stats import RunStats
@@ -64,6 +64,7 @@ def lower_layer(
     profile: EngineProfile,
     stats: RunStats,
     phase: Phase,
+    physical: PhysicalLayout,
 ) -> LayerTemplate:
     """Template of a layer; `outside` are values that other layers or the caller read.
 
@@ -76,7 +77,7 @@ def lower_layer(
     order = layer.ordered(edges)
     position = {name: i for i, name in enumerate(order)}
     exported = layer.exported(outside)
-    builder = DemandBuilder(graph, profile, StoredRows(layout_of(profile)), phase)
+    builder = DemandBuilder(graph, profile, physical, phase)
     kernels = []
     for name in order:
         members = [(i, nodes[i], works[i]) for i in layer.groups[name]]

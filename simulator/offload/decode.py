@@ -69,7 +69,7 @@ class DecodeTimer:
         self.question = question
         self.misses = misses
         asked = question.step
-        self._timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+        self._timer = StepTimer(asked)
         row = whole_geometry(question).pool(MOVED).row_bytes
         self.gather: HostGather = host_gather(asked.node, row, question.gather_share)
 

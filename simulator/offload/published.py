@@ -115,7 +115,7 @@ def _with(question: OffloadQuestion, given: _Settings) -> OffloadQuestion:
     if given.max_requests is not None:
         sizing = capacity.layout.sizing.model_copy(update={"max_requests": given.max_requests})
         layout = capacity.layout.model_copy(update={"sizing": sizing})
-        capacity = replace(capacity, layout=layout)
+        capacity = capacity.changed(layout=layout)
     return replace(
         question,
         capacity=capacity,

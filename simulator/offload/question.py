@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
+from typing import Any
 
 from simulator.basis.errors import InputError, UnsupportedError
-from simulator.cost.question import AskedStep, ask
+from simulator.cost.question import AskedStep, step_of_deployment
 from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
 from simulator.layout.sizing_rules import BlockSizing, WindowSizing
+from workloads.deepseek_v4.layer_kinds import layer_attention
 
 MOVED_ROW = "kv_fp8"
+MOVED_LAYER = layer_attention(4)
 MOST_ENTRIES = 2**20
 STEP_TOKENS = 256
 """Most tokens of a decode step that workspace is set aside for: SGLang's default of requests."""
@@ -52,7 +55,7 @@ class OffloadQuestion:
     @property
     def c4_layers(self) -> int:
         """Layers whose entries move."""
-        return self.capacity.config.layer_ratios.count(4)
+        return self.capacity.config.layers.count(MOVED_LAYER)
 
     @property
     def last_context(self) -> int:
@@ -71,30 +74,24 @@ class OffloadQuestion:
 
 def ask_offload(
     *,
-    model: str,
-    chip: str,
-    count: int = 1,
-    tp: int | None = None,
-    dp: int = 1,
-    ep: int | None = None,
-    engine: str | None = None,
     prompt_tokens: int = 200_000,
     output_tokens: int = 20_000,
     buffer_entries: int | None = None,
     overlap: float = 0.95,
     returns: float = 0.0,
     return_entries: int | None = None,
-    index_dtype: str = "fp8",
-    expert_dtype: str | None = None,
     fidelity: str = "tile",
     gather_share: float | None = None,
     host_gigabytes: float | None = None,
     window_ratio: float | None = None,
     offload_window_ratio: float | None = None,
     host_ratio: int | None = None,
-    max_requests: int | None = None,
+    **deployment: Any,
 ) -> OffloadQuestion:
-    """Check and complete a question; every fault is one sentence."""
+    """Check and complete a question; every fault is one sentence.
+
+    `deployment` as of `ask_deployment`.
+    """
     for what, tokens in (("prompt", prompt_tokens), ("output", output_tokens)):
         if tokens < 1:
             raise InputError(
@@ -106,39 +103,18 @@ def ask_offload(
             "here; use --fidelity tile or roofline, and v4sim step for one step by cycle"
         )
     capacity = ask_capacity(
-        model=model,
-        chip=chip,
-        count=count,
-        tp=tp,
-        dp=dp,
-        ep=ep,
-        engine=engine,
+        **deployment,
         contexts=str(prompt_tokens + output_tokens),
         in_flight_tokens=STEP_TOKENS,
-        index_dtype=index_dtype,
-        expert_dtype=expert_dtype,
-        max_requests=max_requests,
     )
     if window_ratio is not None:
         capacity = with_window_ratio(capacity, window_ratio)
     if offload_window_ratio is not None:
         with_window_ratio(capacity, offload_window_ratio)
     _check_engine(capacity)
-    layout = capacity.parallel
-    step = ask(
-        model=model,
-        chip=chip,
-        count=count,
-        tp=layout.tensor,
-        dp=layout.data,
-        ep=layout.expert,
-        batch=layout.data,
-        context=prompt_tokens + output_tokens,
-        engine=engine,
-        index_dtype=index_dtype,
-        expert_dtype=capacity.expert,
-        fidelity=fidelity,
-    )
+    context = prompt_tokens + output_tokens
+    own = capacity.deployment
+    step = step_of_deployment(own, "decode", own.parallel.data, context, 1, fidelity)
     buffer = _buffer(buffer_entries, capacity.config.index_topk)
     return OffloadQuestion(
         capacity=capacity,
@@ -174,11 +150,11 @@ def with_window_ratio(question: CapacityQuestion, ratio: float) -> CapacityQuest
     layout = question.layout.model_copy(
         update={"sizing": sizing.model_copy(update={"window_ratio": ratio})}
     )
-    return replace(question, layout=layout)
+    return question.changed(layout=layout)
 
 
 def _check_engine(question: CapacityQuestion) -> None:
-    if not question.config.layer_ratios.count(4):
+    if MOVED_LAYER not in question.config.layers:
         raise UnsupportedError(
             f"{question.config.name} has no C4 layer among its "
             f"{question.config.num_hidden_layers}, so there is nothing to move to the host; "
@@ -189,7 +165,7 @@ def _check_engine(question: CapacityQuestion) -> None:
             f"{question.engine} charges one block size to all pools and does not move C4 entries "
             "of V4 to the host (vLLM issue 53592); nearest: --engine sglang-0.5"
         )
-    stored = question.layout.formats.kv[question.kv]
+    stored = question.layout.formats.row("kv", question.formats.kv)
     if stored != MOVED_ROW:
         raise UnsupportedError(
             f"{question.engine} stores cache rows as {stored}, but C4 entries are moved in rows of "

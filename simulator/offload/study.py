@@ -49,7 +49,7 @@ class OffloadStudy:
     @property
     def priced_as(self) -> tuple[str, ...]:
         """Sentences on formats whose kernels are priced as another's."""
-        return priced_as(self.question.step.question, self.question.step.chip)
+        return priced_as(self.question.step)
 
 
 def stated_misses(question: OffloadQuestion) -> StatedMisses:

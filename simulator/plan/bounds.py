@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.serve.deployment import Deployment
+from simulator.serve.deployment import DeployedReplica
 from simulator.serve.scenario import Scenario, ServiceLevels
 from simulator.serve.step_clock import DecodeGroup, PromptChunk
 from workloads.traffic.trace import NO_TIME, Trace
@@ -40,7 +40,7 @@ class Unloaded:
     work_ns: Floats
 
 
-def unloaded(deployment: Deployment, trace: Trace, cached: bool) -> Unloaded:
+def unloaded(deployment: DeployedReplica, trace: Trace, cached: bool) -> Unloaded:
     """Times alone on an idle replica, less the slack; with a prefix cache all but one token is hit.
 
     Lengths are taken together by size, each group at its shortest.
@@ -64,7 +64,7 @@ def _grouped_floor(lengths: Floats) -> Floats:
     return edges[np.searchsorted(edges, lengths, side="right") - 1]
 
 
-def _prompt_ns(deployment: Deployment, tokens: int) -> float:
+def _prompt_ns(deployment: DeployedReplica, tokens: int) -> float:
     """All chunks of a prompt, one after another, nothing else running."""
     step, clock = deployment.rule.step_tokens, deployment.clock
     total, past = 0.0, 0
@@ -75,14 +75,14 @@ def _prompt_ns(deployment: Deployment, tokens: int) -> float:
     return total
 
 
-def _token_of_prompts_ns(deployment: Deployment) -> float:
+def _token_of_prompts_ns(deployment: DeployedReplica) -> float:
     """Least time of one prompt token in a step of many."""
     sizes = [2**i for i in range(6, 20) if 2**i <= deployment.rule.step_tokens]
     sizes.append(deployment.rule.step_tokens)
     return min(deployment.clock.step_ns([], [PromptChunk(n, 0)]) / n for n in sizes)
 
 
-def _token_ns(deployment: Deployment, context: float) -> float:
+def _token_ns(deployment: DeployedReplica, context: float) -> float:
     group = DecodeGroup(requests=1, context_sum=context + 1)
     step = deployment.clock.decode_ns([group]) + deployment.rule.step_overhead_ns
     return step / deployment.rule.tokens_per_step

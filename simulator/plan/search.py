@@ -28,13 +28,13 @@ from simulator.plan.candidates import Candidate, candidates
 from simulator.plan.journal import Journal
 from simulator.plan.outcome import Outcome, outcome_of
 from simulator.plan.plan_question import PlanQuestion
-from simulator.serve.deployment import Deployment, deploy
+from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.run import run_scenario
 from simulator.serve.step_clock import DecodeGroup
 from simulator.serve.traffic import trace_of
 from workloads.traffic.trace import Trace
 
-Simulate = Callable[[Candidate, int, Deployment, Trace], Outcome]
+Simulate = Callable[[Candidate, int, DeployedReplica, Trace], Outcome]
 Note = Callable[[str], None]
 
 
@@ -60,7 +60,7 @@ class SearchResult:
     runner_up: Outcome | None = None
     skipped: int = 0
     kept: int = 0
-    deployments: dict[str, Deployment] = field(default_factory=dict)
+    deployments: dict[str, DeployedReplica] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Ready:
     """A candidate with its deployment and floors, and the replicas to try next."""
 
     candidate: Candidate
-    deployment: Deployment
+    deployment: DeployedReplica
     floors: Unloaded
     replicas: int
 
@@ -125,7 +125,7 @@ def _deployed(
     Raises InputError for a fault of the question, which is no lack of a candidate; so is what
     refuses every one of them.
     """
-    deployments: dict[str, Deployment | InputError] = {}
+    deployments: dict[str, DeployedReplica | InputError] = {}
     for candidate in candidates(question):
         note(candidate.label)
         most = candidate.most_replicas
@@ -158,16 +158,16 @@ def _deployed(
         raise refused[0]
 
 
-def _prompt_lanes(candidate: Candidate, deployment: Deployment, replicas: int) -> int:
+def _prompt_lanes(candidate: Candidate, deployment: DeployedReplica, replicas: int) -> int:
     return deployment.lanes * candidate.prompt_replicas(replicas)
 
 
-def _once(known: dict[str, Deployment | InputError], candidate: Candidate) -> Deployment:
+def _once(known: dict[str, DeployedReplica | InputError], candidate: Candidate) -> DeployedReplica:
     """Deployments that differ only in price or replicas are one."""
     key = candidate.key
     if key not in known:
         try:
-            known[key] = deploy(candidate.scenario)
+            known[key] = _deploy(candidate)
         except InputError as error:
             known[key] = error
     found = known[key]
@@ -176,7 +176,18 @@ def _once(known: dict[str, Deployment | InputError], candidate: Candidate) -> De
     return found
 
 
-def _simulate(candidate: Candidate, replicas: int, deployment: Deployment, trace: Trace) -> Outcome:
+def _deploy(candidate: Candidate) -> DeployedReplica:
+    """The candidate's replica. Raises UnsupportedError for an engine that the chip does not run."""
+    found = deploy(candidate.scenario)
+    fault = found.asked.deployment.not_made_for
+    if fault is not None:
+        raise UnsupportedError(f"{fault}; a plan takes engines that run on their chips")
+    return found
+
+
+def _simulate(
+    candidate: Candidate, replicas: int, deployment: DeployedReplica, trace: Trace
+) -> Outcome:
     run = run_scenario(candidate.with_replicas(replicas), deployment=deployment, trace=trace)
     return outcome_of(candidate, replicas, run)
 

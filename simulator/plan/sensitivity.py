@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from simulator.cost.question import ask
 from simulator.cost.step import cost_step
 from simulator.plan.outcome import Outcome, outcome_of
-from simulator.serve.deployment import Deployment
+from simulator.serve.deployment import DeployedReplica
 from simulator.serve.run import run_scenario
 from simulator.serve.scenario import Scenario
 from simulator.serve.step_clock import DecodeGroup, PromptChunk, StepClock
@@ -47,7 +47,9 @@ class ScaledClock(StepClock):
         return self.clock.segment(mean)
 
 
-def sensitivity(outcome: Outcome, deployment: Deployment, trace: Trace) -> tuple[Sensitivity, ...]:
+def sensitivity(
+    outcome: Outcome, deployment: DeployedReplica, trace: Trace
+) -> tuple[Sensitivity, ...]:
     """The plan at 20 % less and more traffic, and with kernels at p10 and p90 of their interval.
 
     Assumes: all steps of a plan are off by the same factor, that of a decode step of 8,192 tokens.
@@ -98,13 +100,15 @@ def kernel_factors(scenario: Scenario) -> tuple[float, float]:
         count=parallel.tp * parallel.dp,
         tp=parallel.tp,
         dp=parallel.dp,
-        ep=parallel.ep or 1,
+        ep=parallel.ep,
         batch=8 * parallel.dp,
         context=_CONTEXT,
         engine=scenario.engine,
-        index_dtype=scenario.index_dtype or "fp8",
+        index_dtype=scenario.index_dtype,
+        kv_dtype=scenario.kv_dtype,
+        page_tokens=scenario.page_tokens,
         expert_dtype=scenario.expert_dtype,
         fidelity=scenario.fidelity,
     )
-    step = cost_step(asked.question, asked.config, asked.chip, asked.node)
+    step = cost_step(asked)
     return step.low_ps / step.total_ps, step.high_ps / step.total_ps

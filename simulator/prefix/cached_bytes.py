@@ -51,8 +51,8 @@ def cached_bytes(geometry: CacheGeometry) -> CachedBytes:
     if isinstance(sizing, BlockSizing):
         return _in_blocks(geometry, sizing, tokens)
     kept = [pool for pool in geometry.pools if pool.lives == "context" and pool.layers]
-    window = geometry.pool("window")
-    states = [geometry.pool(name) for name in ("c4_state", "c4_index_state")]
+    window = geometry.window
+    states = geometry.of_kinds("csa_state", "csa_index_state")
     return CachedBytes(
         page_tokens=tokens,
         page_bytes=sum(
@@ -88,7 +88,7 @@ def _in_blocks(geometry: CacheGeometry, sizing: BlockSizing, tokens: int) -> Cac
     unit = block_bytes(geometry, sizing)
     blocks = {"page": 0, "window": 0, "overlap": 0}
     for group in sizing.groups:
-        pools = [geometry.pool(name) for name in group.pools if geometry.pool(name).layers]
+        pools = geometry.of_kinds(*group.pools)
         if not pools:
             continue
         if pools[0].lives == "context":
@@ -109,5 +109,5 @@ def _in_blocks(geometry: CacheGeometry, sizing: BlockSizing, tokens: int) -> Cac
 
 
 def _row_bytes(geometry: CacheGeometry) -> int:
-    window = geometry.pool("window")
+    window = geometry.window
     return window.layers * window.row_bytes

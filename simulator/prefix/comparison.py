@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,10 @@ from hwmodels.chip_price import find_price, list_priced_chips, priced_as
 from hwmodels.node import load_node
 from simulator.basis.errors import InputError
 from simulator.basis.whole import round_up
-from simulator.cost.question import AskedStep, ask, profile_of
+from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
 from simulator.layout.cache_layout import CacheLayout
 from simulator.layout.geometry import bind_layout
-from simulator.lower.profile import layout_of
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
 from simulator.prefix.eviction import parse_eviction
 from simulator.prefix.known_prefix import check_block_ids
@@ -27,7 +27,6 @@ from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import WindowPolicy
 from simulator.prefix.write_policy import WritePolicy, find_write_policy
-from workloads.deepseek_v4.precision import Precision
 from workloads.layout_check import working_layout
 from workloads.parallel import ParallelLayout
 from workloads.traffic.trace import Trace
@@ -56,7 +55,7 @@ class CacheDeployment:
     @property
     def layout(self) -> CacheLayout:
         """How the engine stores its cache."""
-        return layout_of(profile_of(self.asked.question))
+        return self.asked.deployment.layout
 
     @property
     def layer_by_layer(self) -> bool:
@@ -156,42 +155,32 @@ def compare_policies(
 
 def deployment_for(
     *,
-    model: str,
     node: str,
     tiers: str,
-    engine: str | None = None,
     write: str = "through",
     page_eviction: str = "lru",
     window_eviction: str = "lru",
     choose: bool = False,
     share_link: bool = False,
-    tp: int | None = None,
-    dp: int = 1,
+    **deployment: Any,
 ) -> CacheDeployment:
     """A deployment on a whole node by names or paths; raises `InputError` for what is unknown.
 
-    Without `tp` and `dp` it takes all chips as one tensor group, or where the model's weights
-    cannot be cut so, as many as work (see `working_layout`).
+    `deployment` as of `ask_deployment`, but for the chips, which are the node's. Without `tp` and
+    `dp` it takes all chips as one tensor group, or where the model's weights cannot be cut so, as
+    many as work (see `working_layout`).
     """
     spec = load_node(node)
+    tp, dp = deployment.get("tp"), deployment.get("dp", 1)
     if tp is not None and tp * dp != spec.chip_count:
         raise InputError(
             f"tp {tp} x dp {dp} is {tp * dp} chips, but node {node} has {spec.chip_count}; "
             "tp x dp is the chips of the node"
         )
-    asked = ask(
-        model=model,
-        chip=spec.chip,
-        count=spec.chip_count,
-        tp=tp,
-        dp=dp,
-        phase="prefill",
-        engine=engine,
-    )
+    asked = ask(**deployment, chip=spec.chip, count=spec.chip_count, phase="prefill")
     layout = _layout_of(asked, is_default=tp is None and dp == 1)
-    question = replace(asked.question, layout=layout, count=layout.ranks)
     # The node's own links, which an edited file may have changed.
-    asked = replace(asked, node=spec, question=question)
+    asked = asked.changed(node=spec, parallel=layout)
     sold_as = priced_as(asked.chip)
     price = find_price(sold_as) if sold_as in list_priced_chips() else None
     return CacheDeployment(
@@ -210,9 +199,7 @@ def deployment_for(
 def _layout_of(asked: AskedStep, is_default: bool) -> ParallelLayout:
     """How the model lies on the chips: as asked, or as it can."""
     question = asked.question
-    precision = Precision(
-        expert=question.expert_dtype, index=question.index_dtype, kv=question.kv_dtype
-    )
+    precision = asked.deployment.formats.precision
     return working_layout(asked.config, precision, question.layout, is_default=is_default)
 
 
@@ -243,7 +230,7 @@ def restore_setup(
 ) -> tuple[RestoreTimer, Callable[[WindowPolicy], CacheRules]]:
     """What times a deployment's hits, and its rules for a policy."""
     asked = deployment.asked
-    steps = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    steps = StepTimer(asked)
     clock = PrefillClock(steps.total_ps, 4 * asked.config.index_topk)
     sizes, geometry = deployment.sizes, WindowGeometry.of_model(asked.config)
     timer = RestoreTimer(

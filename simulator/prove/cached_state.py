@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from simulator.evaluate.evaluator import Evaluator
 from simulator.evaluate.pools import RegionPool
-from simulator.prove.replay_count import OVERLAP_ROWS
 from workloads.deepseek_v4.state import layer_name
 from workloads.state_layout import Every
 
@@ -33,8 +32,8 @@ class CachedState:
         self.pools = evaluator.pools
         overlapping = {
             f"{layer_name(layer)}/attn"
-            for layer, ratio in enumerate(evaluator.config.layer_ratios)
-            if ratio == OVERLAP_ROWS
+            for layer, attention in enumerate(evaluator.config.layers)
+            if attention.indexed
         }
         self._names: dict[Kind, list[str]] = {"window": [], "overlap": [], "compressed": []}
         for name, pool in self.pools.items():

@@ -143,8 +143,7 @@ class ReplayPass:
         """Rows of the window; just before the boundary, overlap rows of the compressors, too."""
         self._rows_of(layer, start, stop, streams, WriteWindow)
         first = max(start, self.boundary - OVERLAP_ROWS)
-        ratio = self.evaluator.config.layer_ratios[layer]
-        if ratio == OVERLAP_ROWS and first < stop:
+        if self.evaluator.config.layers[layer].indexed and first < stop:
             self._rows_of(layer, first, stop, streams[first - start :], CompressPool)
 
     def _rows_of(

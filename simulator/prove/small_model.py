@@ -15,6 +15,8 @@ from typing import Any
 from simulator.basis.data_files import is_path
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.basis.yaml_loader import compose_yaml
+from simulator.prove.replay_count import OVERLAP_ROWS
+from simulator.prove.stored_prefix import PAGE_TOKENS
 from workloads.deepseek_v4.config import ModelConfig, find_model, list_models, model_from_mapping
 
 NARROW: dict[str, Any] = {
@@ -73,6 +75,7 @@ def default_models() -> list[ModelConfig]:
 def small_model(name_or_path: str) -> ModelConfig:
     """Model to be run; InputError where it is unknown or too large to run in numpy."""
     config = _from_file(Path(name_or_path)) if is_path(name_or_path) else _by_name(name_or_path)
+    _check_ratios(config)
     parameters = _parameters(config)
     if parameters > LARGEST_PARAMETERS:
         raise InputError(
@@ -81,6 +84,19 @@ def small_model(name_or_path: str) -> ModelConfig:
             f"{default_models()[0].name} or a YAML file of sliding_window and compress_ratios"
         )
     return config
+
+
+def _check_ratios(config: ModelConfig) -> None:
+    """Raise InputError for layers that a proof does not cover."""
+    for layer, attention in enumerate(config.layers):
+        overlap = OVERLAP_ROWS if attention.indexed else attention.ratio
+        if attention.ratio and (attention.ratio != overlap or PAGE_TOKENS % attention.ratio):
+            kind = attention.kind.upper()
+            raise InputError(
+                f"layer {layer} of {config.name} is {kind} with {attention.ratio} tokens an entry, "
+                f"and a proof takes CSA of {OVERLAP_ROWS} and HCA of a divisor of "
+                f"its pages of {PAGE_TOKENS} tokens; change compress_ratios"
+            )
 
 
 def _by_name(name: str) -> ModelConfig:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hwmodels.node import NodeSpec
 from simulator.basis.errors import DoesNotFitError, UnsupportedError
 from simulator.basis.whole import ceil_div
-from simulator.cost.question import AskedStep, ask
+from simulator.cost.question import AskedStep, step_of_deployment
 from simulator.cost.step_timer import StepTimer
+from simulator.deployment import Deployment
 from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geometry
 from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
 from simulator.layout.geometry import CacheGeometry
@@ -19,12 +20,10 @@ from simulator.serve.resources import Resource, resources_of
 from simulator.serve.scenario import Parallel, Scenario
 from simulator.serve.scheduler_rule import SchedulerRule
 from simulator.serve.step_clock import PromptChunk, StepClock
-from workloads.deepseek_v4.precision import KV_DTYPES
-from workloads.parallel import ParallelLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class DeployedReplica:
     """One replica of a scenario.
 
     `lanes`: batches that are under way at once (pipeline stages); each has `resources` and steps by
@@ -56,7 +55,7 @@ class Deployment:
         return round(total)
 
 
-def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
+def deploy(scenario: Scenario, parallel: Parallel | None = None) -> DeployedReplica:
     """Clock and memory of a replica; raises InputError where weights leave no room for a cache.
 
     Assumes: pipeline stages are balanced, so that as many batches as there are stages advance side
@@ -82,7 +81,7 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> Deployment:
         swap_ns_per_token=_swap_ns_per_token(question, geometry, asked.node),
         model_positions=question.config.max_position_embeddings,
     )
-    return Deployment(
+    return DeployedReplica(
         clock=clock,
         asked=asked,
         resources=_resources(question, capacity, scenario, parallel),
@@ -112,7 +111,7 @@ def _swap_ns_per_token(
     question: CapacityQuestion, geometry: CacheGeometry, node: NodeSpec
 ) -> float:
     """Time to read a token's state over each chip's own link to its host."""
-    per_token = geometry.rank_bytes_per_token(question.context_parallel)
+    per_token = geometry.rank_bytes_per_token(question.deployment.context_parallel)
     return 1e9 * per_token / question.stages / node.host_bytes_per_s
 
 
@@ -135,6 +134,8 @@ def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuesti
         index_dtype=scenario.index_dtype,
         expert_dtype=scenario.expert_dtype,
         memory_share=scenario.memory_share,
+        page_tokens=scenario.page_tokens,
+        packed_keys=scenario.packed_keys,
     )
 
 
@@ -146,61 +147,33 @@ def _clock(
             f"steps of ranks that share a request's entries (cp {parallel.cp}) are not timed, only "
             "their capacity is known; nearest: cp 1"
         )
-    if question.kv not in KV_DTYPES:
-        raise UnsupportedError(
-            f"steps with cache rows in {question.kv} are not timed, only their capacity is known; "
-            f"nearest: {', '.join(KV_DTYPES)}"
-        )
     drafts = scenario.speculation
     new = 1 + (drafts.draft_tokens if drafts else 0)
-    key = (
-        scenario.model,
-        scenario.chip,
-        scenario.fidelity,
-        scenario.engine,
-        question.parallel,
-        question.index,
-        question.expert,
-        question.kv,
-        new,
-        drafts.passes if drafts else None,
-    )
-    return _clock_of(*key)
+    named = (scenario.model, scenario.chip, scenario.engine)
+    deployment = replace(question.deployment, stages=1)
+    sizes = (deployment.layout.page_tokens, deployment.parallel, deployment.formats)
+    key = _ClockKey((*named, *sizes), deployment)
+    return _clock_of(key, scenario.fidelity, new, drafts.passes if drafts else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClockKey:
+    """A deployment, equal to those whose steps take as long, by what names them."""
+
+    named: tuple[object, ...]
+    deployment: Deployment = field(compare=False)
 
 
 @lru_cache(maxsize=64)
 def _clock_of(
-    model: str,
-    chip: str,
-    fidelity: str,
-    engine: str,
-    parallel: ParallelLayout,
-    index: str,
-    expert: str,
-    kv: str,
-    new: int,
-    passes: int | None,
+    key: _ClockKey, fidelity: str, new: int, passes: int | None
 ) -> tuple[StepClock, AskedStep]:
     """Clock and a step of a deployment; those that differ in the rest share what it has costed."""
-    asked = ask(
-        model=model,
-        chip=chip,
-        count=parallel.ranks,
-        tp=parallel.tensor,
-        dp=parallel.data,
-        ep=parallel.expert,
-        batch=parallel.data,
-        context=1024,
-        fidelity=fidelity,
-        engine=engine,
-        index_dtype=index,
-        expert_dtype=expert,
-        kv_dtype=kv,
-    )
-    facts = (asked.question, asked.config, asked.chip, asked.node)
-    total_ps = StepTimer(*facts).total_ps
+    parallel = key.deployment.parallel
+    asked = step_of_deployment(key.deployment, "decode", parallel.data, 1024, 1, fidelity)
+    total_ps = StepTimer(asked).total_ps
     if new > 1:
-        draft_ps = StepTimer(*facts, drafting=True).total_ps
+        draft_ps = StepTimer(asked, drafting=True).total_ps
         window = asked.config.sliding_window
         layers = asked.config.mtp_layers
         total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes, layers).total_ps

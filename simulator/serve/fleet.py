@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import simpy
 
-from simulator.serve.deployment import Deployment
+from simulator.serve.deployment import DeployedReplica
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource
 from simulator.serve.prefixes import prefix_maker
@@ -32,8 +32,8 @@ class Fleet:
         self,
         env: simpy.Environment,
         scenario: Scenario,
-        deployment: Deployment,
-        prefill: Deployment | None,
+        deployment: DeployedReplica,
+        prefill: DeployedReplica | None,
         trace: Trace,
         finished: Finished,
         jumps: bool,
@@ -96,7 +96,7 @@ class Fleet:
 
     def _lanes(
         self,
-        deployment: Deployment,
+        deployment: DeployedReplica,
         replicas: int,
         makes: Callable[[], PrefixSource],
         hand_over: Finished | None,

@@ -12,7 +12,7 @@ from simulator.prefix.tiered_cache import CacheRules
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import parse_window_policy
 from simulator.prefix.write_policy import find_write_policy
-from simulator.serve.deployment import Deployment
+from simulator.serve.deployment import DeployedReplica
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource
 from simulator.serve.scenario import PrefixCache, Scenario
 from simulator.serve.tiered_prefixes import TraceRuns, device_tier, tiered_prefixes
@@ -20,7 +20,7 @@ from workloads.traffic.trace import Trace
 
 
 def prefix_maker(
-    scenario: Scenario, deployment: Deployment, trace: Trace
+    scenario: Scenario, deployment: DeployedReplica, trace: Trace
 ) -> Callable[[], PrefixSource]:
     """What makes the cache of a replica; all share the block ids of the trace."""
     wanted = scenario.prefix_cache
@@ -47,7 +47,7 @@ def prefix_maker(
     return lambda: tiered_prefixes(runs, rules, lower, timer, nbytes)
 
 
-def cache_rules(wanted: PrefixCache, deployment: Deployment) -> CacheRules:
+def cache_rules(wanted: PrefixCache, deployment: DeployedReplica) -> CacheRules:
     """Policies of a scenario, sizes of its engine and model."""
     return CacheRules(
         policy=parse_window_policy(wanted.window_policy),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
@@ -132,7 +131,6 @@ def _rounded(amount: float) -> int:
     return max(1, round(2 ** (round(log2(max(amount, 1)) * _PER_OCTAVE) / _PER_OCTAVE)))
 
 
-@lru_cache(maxsize=1024)
 def _shares(asked: AskedStep, phase: str, amount: int, context: int) -> dict[str, float]:
     """Of a step: decode of so many requests, or prefill of so many tokens after a context."""
     ranks = asked.question.layout.data
@@ -142,11 +140,9 @@ def _shares(asked: AskedStep, phase: str, amount: int, context: int) -> dict[str
         batch, new = ranks, ceil(amount / ranks)
         context += new
     context = min(context, asked.config.max_position_embeddings)
-    question = replace(
-        asked.question, phase=phase, batch=batch, context=context, new_tokens=min(new, context)
-    )
+    step = asked.changed(phase=phase, batch=batch, context=context, new_tokens=min(new, context))
     try:
-        return shares_of(cost_step(question, asked.config, asked.chip, asked.node))
+        return shares_of(cost_step(step, must_fit=False))
     except InputError:
         return {}
 

@@ -78,12 +78,16 @@ def resources_of(
 
 def _blocks(geometry: CacheGeometry, rule: BlockSizing, budget_bytes: int, load: Load) -> Resource:
     decoding = Load(context_tokens=1 << 40, in_flight_tokens=1 + load.draft_tokens)
-    full = [g for g in rule.groups if any(geometry.pool(p).lives == "context" for p in g.pools)]
+    full = [
+        g
+        for g in rule.groups
+        if any(pool.lives == "context" for pool in geometry.of_kinds(*g.pools))
+    ]
     blocks = request_blocks(geometry, rule, decoding)
     growing = {group.name for group in full}
     fixed = sum(count for name, count in blocks.items() if name not in growing)
     pages = tuple(
-        (min(geometry.pool(p).page_tokens for p in group.pools if geometry.pool(p).layers), 1.0)
+        (min(pool.page_tokens for pool in geometry.of_kinds(*group.pools)), 1.0)
         for group in full
         if group.name in blocks
     )

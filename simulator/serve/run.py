@@ -9,7 +9,7 @@ import simpy
 
 from simulator.basis.errors import InputError
 from simulator.serve.arrivals import Arrivals
-from simulator.serve.deployment import Deployment, deploy
+from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.fleet import Fleet
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.request_log import RequestLog
@@ -32,7 +32,7 @@ class ServingRun:
 
     scenario: Scenario
     trace: Trace
-    deployment: Deployment
+    deployment: DeployedReplica
     requests: RequestLog
     steps: tuple[StepLog, ...]
     refused: dict[str, int]
@@ -44,8 +44,8 @@ class ServingRun:
 def run_scenario(
     scenario: Scenario,
     *,
-    deployment: Deployment | None = None,
-    prefill: Deployment | None = None,
+    deployment: DeployedReplica | None = None,
+    prefill: DeployedReplica | None = None,
     trace: Trace | None = None,
     progress: Progress | None = None,
     jumps: bool = True,

@@ -213,6 +213,8 @@ class Scenario(StrictModel):
     kv_dtype: str | None = None
     index_dtype: str | None = None
     expert_dtype: str | None = None
+    page_tokens: Whole | None = None
+    packed_keys: bool = False
     memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
     traffic: Traffic
     scheduler: Scheduler = Scheduler()

@@ -16,10 +16,9 @@ import simpy
 
 from hwmodels.node import find_node
 from simulator.layout.geometry import CacheGeometry
-from simulator.serve.deployment import Deployment
+from simulator.serve.deployment import DeployedReplica
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.scenario import Scenario
-from workloads.deepseek_v4.state import HALVES
 
 
 class StateTransfer:
@@ -29,7 +28,7 @@ class StateTransfer:
         self,
         env: simpy.Environment,
         scenario: Scenario,
-        prefill: Deployment,
+        prefill: DeployedReplica,
         arrive: Callable[[LiveRequest], None],
     ) -> None:
         self.env = env
@@ -61,17 +60,18 @@ class StateTransfer:
 def transferred_bytes(geometry: CacheGeometry, tokens: int) -> int:
     """Bytes of a prompt's state in the engine's row formats, without padding.
 
-    An overlapping compressor needs the block before the open one as well: tokens % 4 + 4 rows.
+    A compressor keeps the rows of its open block; where blocks overlap, that before it as well:
+    tokens % 4 + 4 rows at a ratio of 4.
     Source: SGLang 0.5.23, disaggregation.
     """
     total = 0
     for pool in geometry.pools:
         if pool.lives == "context":
             rows = tokens // pool.ratio
-        elif pool.name == "window":
+        elif pool.kind == "window":
             rows = min(tokens, pool.reach_tokens)
         else:
-            ratio = 4 if pool.name.startswith("c4") else 128
-            rows = min(tokens, tokens % ratio + (HALVES[ratio] - 1) * ratio)
+            overlap = pool.reach_tokens // 2 if pool.kind.startswith("csa") else 0
+            rows = min(tokens, tokens % (pool.reach_tokens - overlap) + overlap)
         total += pool.layers * rows * pool.row_bytes
     return total

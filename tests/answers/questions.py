@@ -57,7 +57,7 @@ STEPS: dict[str, dict[str, object]] = {
 def step_answer(asked: dict[str, object]) -> dict[str, int]:
     """Time, bytes and work of a step on one chip."""
     step = ask(**asked)  # type: ignore[arg-type]
-    result = cost_step(step.question, step.config, step.chip, step.node)
+    result = cost_step(step)
     return {
         "total_ps": result.total_ps,
         "dram_bytes": sum(kernel.dram_bytes for kernel in result.kernels),

@@ -28,7 +28,7 @@ def price(fidelity: str = "tile", batch: int = BATCH, context: int = CONTEXT) ->
         model="v4-pro", chip="b200", count=8, batch=batch, context=context, fidelity=fidelity,
         engine="ideal",
     )  # fmt: skip
-    return cost_step(asked.question, asked.config, asked.chip, asked.node)
+    return cost_step(asked)
 
 
 def decode(rng: random.Random) -> StepShape:
@@ -55,13 +55,13 @@ def measured() -> dict[str, Any]:
     """Seconds of each kind of step: the first in full, then by the deployment's timer."""
     found: dict[str, Any] = {"first": seconds_of(price)}
     asked = ask(model="v4-pro", chip="b200", count=8, batch=BATCH, context=CONTEXT, engine="ideal")
-    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    timer = StepTimer(asked)
     timer.asked_ps()
     found["new"] = new_seconds(timer, decode)
     found["mixed"] = new_seconds(timer, mixed)
     for engine in ENGINES:
         asked = ask(model="v4-pro", chip="b200", count=8, batch=BATCH, engine=engine)
-        other = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+        other = StepTimer(asked)
         found[engine] = new_seconds(other, decode)
     found["repeated"] = median_seconds(timer.asked_ps, REPEATS)
     if "cycle" in FIDELITIES:

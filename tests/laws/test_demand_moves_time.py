@@ -21,6 +21,7 @@ from simulator.lower.profile import find_profile
 from tests.laws.panel import ENGINES, POINTS, RULES, Moves, Point, Probe, probe, small
 from tests.sampling import tenth
 from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.layer_kinds import TYPE_OF_KIND
 from workloads.deepseek_v4.precision import Precision
 
 MODEL = "v4-flash"
@@ -42,7 +43,6 @@ WORKLESS = {
     "rope_scaling": "changes values only",
     "max_position_embeddings": "a limit on contexts, not work",
     "num_nextn_predict_layers": "draft layers run only where drafts are asked for",
-    "compress_ratios": "0, 4 and 128 are the only values so far: one layer of each is here",
     "expert_dtype": "the checkpoint's format; the deployment's is a format below",
     "quantization_config": "the checkpoint's format; the deployment's are formats below",
 }
@@ -89,6 +89,16 @@ def changed(field: str) -> Iterator[tuple[ModelConfig, Precision]]:
         name, value = field.split("=")
         yield config, Precision(**{name: value})
         return
+    if field == "compress_ratios":
+        for factor in (0.5, 2.0):
+            ratios = tuple(int(ratio * factor) for ratio in config.compress_ratios)
+            yield config.model_copy(update={field: ratios}), Precision()
+        return
+    if field == "layer_types":
+        kinds = {"csa": "hca", "hca": "csa", "swa": "swa"}
+        types = tuple(TYPE_OF_KIND[kinds[layer.kind]] for layer in config.layers)
+        yield config.model_copy(update={field: types}), Precision()
+        return
     value = getattr(config, field)
     assert isinstance(value, int), f"{field} is no number: how is it to be changed?"
     for other in (value // 2, value * 2):
@@ -117,7 +127,8 @@ def moves(engine: str, chip: str, fidelity: str, field: str) -> tuple[Moves, int
 
 def test_every_field_of_a_model_is_changed_or_has_a_reason() -> None:
     assert set(WORKLESS) <= set(ModelConfig.model_fields)
-    assert all(isinstance(getattr(small(MODEL), name), int) for name in FIELDS)
+    shapes = {"compress_ratios", "layer_types"}
+    assert all(isinstance(getattr(small(MODEL), name), int) for name in set(FIELDS) - shapes)
 
 
 @pytest.mark.parametrize(("engine", "chip", "fidelity", "field"), tenth(CASES, 4))

@@ -10,7 +10,12 @@ from simulator.evaluate.evaluator import Evaluator
 from simulator.evaluate.request_table import RequestTable
 from tests.laws.models import config, run_alone, tokens, weights
 
-OWN_PAGES = ({}, {"c4": 64, "index": 192, "c128": 384}, {"c4": 4, "c128": 128}, {"index": 1024})
+OWN_PAGES = (
+    {},
+    {"c4": 64, "c4_index": 192, "c128": 384},
+    {"c4": 4, "c128": 128},
+    {"c4_index": 1024},
+)
 
 
 def runner(rows=3, max_tokens=512, own=None, draft_tokens=0, **options):

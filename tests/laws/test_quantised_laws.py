@@ -38,7 +38,7 @@ def test_every_stored_value_is_within_half_a_step_of_the_value_before_rounding(i
         assert (error <= pool.format.half_step(exact) * (1 + 1e-9)).all(), pool.region.name
         assert error.max() > 0
         seen.add(pool.region.pool)
-    assert seen == {"window", "c4", "c128", "index"}
+    assert seen == {"window", "c4", "c128", "c4_index"}
 
 
 def test_entries_are_stored_packed():
@@ -46,8 +46,10 @@ def test_entries_are_stored_packed():
     by_pool = {pool.region.pool: pool.data.shape[1] for pool in runner.pools.values()}
     # head 32 = 24 e4m3 + 8 bf16 + 8 for scales; index 16 e2m1 + 1; rows of 2 x 2 x 32 fp32.
     assert by_pool["window"] == 24 + 16 + 8
-    assert by_pool["index"] == 8 + 1
-    assert {p.data.shape[1] for n, p in runner.pools.items() if n == "layer01/attn/state"} == {512}
+    assert by_pool["c4_index"] == 8 + 1
+    assert {p.data.shape[1] for n, p in runner.pools.items() if n == "layer01/attn/c4_state"} == {
+        512
+    }
 
 
 @pytest.mark.parametrize("index", ["fp8", "fp4"])

@@ -48,7 +48,7 @@ def test_a_ring_is_drawn_with_its_wrap():
 def test_of_many_pages_the_last_are_drawn_and_it_says_so():
     result = ask((2**20 - 1, 1), model="v4-pro", layers=[2])
     row = result.rows[0]
-    svg = pool_figure(result, row, row.layers[0], "index")
+    svg = pool_figure(result, row, row.layers[0], "c4_index")
     assert "The last 48 of 4,096 places are drawn" in svg
     assert len(svg) < 60_000
     unit, pieces = pool_pieces(row.layers[0], "c4")

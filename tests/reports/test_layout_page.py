@@ -74,7 +74,7 @@ def test_tables_have_a_cell_a_heading(engine: str) -> None:
 def test_figures_show_every_page_and_mark_128() -> None:
     asked, costs, cuts = swept("sglang-0.5")
     figures = layout_figures(asked, costs, cuts)
-    assert list(figures) == list(CAPTIONS)
+    assert set(figures) == set(CAPTIONS) - ({"step"} if costs[0].step_ps is None else set())
     for figure in figures.values():
         assert [shape["x0"] for shape in figure["layout"]["shapes"]] == [128, 256]
         for trace in figure["data"]:

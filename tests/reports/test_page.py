@@ -159,7 +159,7 @@ def test_names_are_explained_where_they_stand_and_once_below(html: str) -> None:
     text = unescape(html)
     assert 'title="what experts_down does"' in text
     assert text.count("<dt>experts_down</dt><dd>what experts_down does</dd>") == 1
-    assert text.count("<dt>compressor rows</dt>") == 1
+    assert text.count("<dt>c4 compressor rows</dt>") == 1
     assert "state: state" not in text
     assert text.count("<dt>heavily compressed (HCA)</dt>") == 1
 

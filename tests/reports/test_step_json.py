@@ -28,6 +28,7 @@ KEYS = [
     "operations",
     "layer_kinds",
     "memory",
+    "period",
     "peaks",
     "counts",
     "names",
@@ -74,7 +75,7 @@ def test_names_are_explained() -> None:
     names = step_to_json(make_step())["names"]
     assert names["operations"]["ring_write"] == "what ring_write does"
     assert names["layer_kinds"]["hca"].endswith("of 128 tokens each")
-    assert names["pools"]["c4"] == "compressed entries of CSA layers, one per 4 tokens"
+    assert names["pools"]["c4"] == "compressed entries, one per 4 tokens"
 
 
 def test_the_file_reads_back_equal(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_files_of_a_change_are_found_from_here(
         ({"chips": [{"chip": "h200", "prices": "tco"}]}, "unknown price of h200 'tco'"),
         ({"engines": ["vllm-0.33", "vllm"]}, "unknown engine 'vllm'"),
         ({"scenario": {"model": "v5"}}, "unknown model 'v5'"),
-        ({"scenario": {"index_dtype": "fp7"}}, "unknown index precision 'fp7'"),
+        ({"scenario": {"index_dtype": "fp7"}}, "unknown index dtype 'fp7'"),
         ({"scenario": {"expert_dtype": "fp7"}}, "unknown expert dtype 'fp7'"),
         ({"scenario": {"prefix_cache": {"tiers": "nodes"}}}, "unknown tiers 'nodes'"),
         ({"scenario": {"prefix_cache": {"window_policy": "al"}}}, "unknown window policy 'al'"),

@@ -19,7 +19,7 @@ def state(model, precision, mtp=False):
 def cache_bytes(model, precision, context):
     """Bytes without the compressors' fixed state, as in the published tables."""
     pools = state(model, precision).by_pool(context)
-    return sum(size for pool, size in pools.items() if pool not in ("state", "index_state"))
+    return sum(size for pool, size in pools.items() if not pool.endswith("_state"))
 
 
 def test_growth_kinds():
@@ -33,10 +33,10 @@ def test_growth_kinds():
 def test_layout_of_two_regions_by_hand():
     layout = StateLayout(
         (
-            Region("a", "window", Ring(10), Bf16Entry(4)),
-            Region("b", "pool", Every(4), Bf16Entry(8)),
-            Region("c", "pool", Every(3), PlainEntry(1)),
-            Region("d", "state", Tail(2), PlainEntry(5)),
+            Region("window", "window", Ring(10), Bf16Entry(4), "a"),
+            Region("pool", "csa", Every(4), Bf16Entry(8), "b"),
+            Region("pool", "csa", Every(3), PlainEntry(1), "c"),
+            Region("state", "csa_state", Tail(2), PlainEntry(5), "d"),
         )
     )
     # At 25 tokens: 10 rows of 8, 6 entries of 16, 8 of 4, 2 rows of 20.
@@ -72,7 +72,7 @@ def test_fixed_bytes_of_a_request(model, windows, compressors, mib):
     layout = state(model, FP4)
     pools = layout.by_pool(0)
     assert pools["window"] == windows
-    assert pools["state"] + pools["index_state"] == compressors
+    assert sum(size for pool, size in pools.items() if pool.endswith("_state")) == compressors
     assert layout.fixed_bytes == windows + compressors
     assert layout.fixed_bytes / 2**20 == pytest.approx(mib, abs=0.005)
 
@@ -84,11 +84,12 @@ def test_bytes_by_pool(model):
     assert state(model, FP4).by_pool(n) == {
         "window": (swa + csa + hca) * 128 * 584,
         "c4": csa * (n // 4) * 584,
-        "index": csa * (n // 4) * 68,
+        "c4_index": csa * (n // 4) * 68,
         "c128": hca * (n // 128) * 584,
         # (values, scores) x rows x width in fp32
-        "state": csa * 2 * 8 * 1024 * 4 + hca * 2 * 128 * 512 * 4,
-        "index_state": csa * 2 * 8 * 256 * 4,
+        "c4_state": csa * 2 * 8 * 1024 * 4,
+        "c128_state": hca * 2 * 128 * 512 * 4,
+        "c4_index_state": csa * 2 * 8 * 256 * 4,
     }
 
 

@@ -1,12 +1,13 @@
-"""The attention module of one layer: window only, CSA (ratio 4, indexer) or HCA (ratio 128)."""
+"""The attention module of one layer: window only, CSA (with an indexer) or HCA."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import HALVES, layer_regions
+from workloads.deepseek_v4.state import layer_regions
 from workloads.dtype import BF16, FP32, DType
 from workloads.entry_format import PlainEntry
 from workloads.graph import GraphBuilder
@@ -49,19 +50,24 @@ class AttentionBuilder:
     """Adds the nodes of one attention module to a graph, inside the current scope."""
 
     def __init__(
-        self, graph: GraphBuilder, config: ModelConfig, precision: Precision, ratio: int
+        self,
+        graph: GraphBuilder,
+        config: ModelConfig,
+        precision: Precision,
+        attention: LayerAttention,
     ) -> None:
         self.graph = graph
         self.config = config
         self.precision = precision
-        self.ratio = ratio
-        self.rotary = rotary_table(config, ratio)
+        self.attention = attention
+        self.ratio = attention.ratio
+        self.rotary = rotary_table(config, attention.ratio)
         self.stored = precision.linear_weight(config)
         self.hidden: Axis = ("hidden", config.hidden_size)
         self.q_lora: Axis = ("q_lora", config.q_lora_rank)
         self.regions = {
             name: graph.region(name, replace(region, name=graph.name(name)))
-            for name, region in layer_regions(config, precision, ratio).items()
+            for name, region in layer_regions(config, precision, attention).items()
         }
 
     def build(self, x: str) -> str:
@@ -73,11 +79,11 @@ class AttentionBuilder:
         kv = self._round("kv_round", self._rope("kv_rope", kv), "window")
         inputs, reads, top_k = [q, kv], [self.regions["window"]], 0
         if self.ratio:
-            pool = f"c{self.ratio}"
+            pool = self.attention.pool
             with self.graph.scope("compressor"):
-                self._compress(x, config.head_dim, "state", pool)
+                self._compress(x, config.head_dim, pool)
             reads.append(self.regions[pool])
-        if self.ratio == 4:
+        if self.attention.indexed:
             with self.graph.scope("indexer"):
                 inputs.append(self._index(x, latent))
             top_k = config.index_topk
@@ -95,14 +101,15 @@ class AttentionBuilder:
         q = self.graph.add1("q_head_norm", RmsNorm(self.config.rms_norm_eps), [q])
         return self._rope("q_rope", q)
 
-    def _compress(self, x: str, entry_dim: int, state: str, pool: str) -> None:
-        halves = HALVES[self.ratio]
+    def _compress(self, x: str, entry_dim: int, pool: str) -> None:
+        halves = self.attention.halves
         entry = (("halves", halves), ("entry_dim", entry_dim))
         kv = self._linear("wkv", x, entry, dtype=BF16, out=FP32)
         score = self._linear("wgate", x, entry, dtype=BF16, out=FP32)
         ape = self._vector("ape", FP32, ("block", self.ratio), *entry)
         pooling = CompressPool(self.ratio, halves)
-        pooled = self.graph.add1("pool", pooling, [kv, score], [ape], updates=[self.regions[state]])
+        state = self.regions[f"{pool}_state"]
+        pooled = self.graph.add1("pool", pooling, [kv, score], [ape], updates=[state])
         normed = self._norm("norm", pooled)
         rotated = self.graph.add1("rope", Rope(self.rotary, ratio=self.ratio), [normed])
         rounded = self._round("round", rotated, pool)
@@ -110,16 +117,16 @@ class AttentionBuilder:
         self.graph.add("append", append, [rounded], updates=[self.regions[pool]])
 
     def _index(self, x: str, latent: str) -> str:
-        config = self.config
+        config, keys = self.config, f"{self.attention.pool}_index"
         with self.graph.scope("compressor"):
-            self._compress(x, config.index_head_dim, "index_state", "index")
+            self._compress(x, config.index_head_dim, keys)
         heads, dim = ("index_heads", config.index_n_heads), ("index_dim", config.index_head_dim)
         q = self._rope("q_rope", self._linear("wq_b", latent, (heads, dim), self.q_lora))
-        q = self._round("q_round", q, "index")
+        q = self._round("q_round", q, keys)
         scale = config.index_n_heads**-0.5 * config.index_head_dim**-0.5
         weights = self._linear("weights", x, (heads,), dtype=BF16, out=FP32, scale=scale)
         score = IndexScore(self.ratio, self.precision.index_math)
-        scores = self.graph.add1("score", score, [q, weights], reads=[self.regions["index"]])
+        scores = self.graph.add1("score", score, [q, weights], reads=[self.regions[keys]])
         return self.graph.add1("top_k", TopK(self.ratio, config.index_topk), [scores])
 
     def _output(self, out: str) -> str:
@@ -161,9 +168,9 @@ class AttentionBuilder:
 
     def _round(self, name: str, x: str, region: str) -> str:
         """Rounding is a cost only where the format rounds; a rotated format adds its stages."""
-        entry = self.graph.regions[self.regions[region]].format
-        if isinstance(entry, PlainEntry):
+        stored = self.graph.regions[self.regions[region]]
+        if isinstance(stored.format, PlainEntry):
             return x
-        rotated = self.config.index_head_dim if region == "index" else 0
+        rotated = self.config.index_head_dim if stored.kind == "csa_index" else 0
         op = RoundToCache(rotated & -rotated)
         return self.graph.add1(name, op, [x], reads=[self.regions[region]])

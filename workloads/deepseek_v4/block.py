@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from workloads.deepseek_v4.attention import AttentionBuilder
 from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
 from workloads.dtype import BF16, FP32, INT64
 from workloads.graph import GraphBuilder
@@ -45,13 +46,13 @@ class BlockBuilder:
         self.hidden = ("hidden", config.hidden_size)
         self.streams = ("streams", config.hc_mult)
 
-    def layer(self, streams: str, ratio: int, hash_ids: str | None) -> str:
+    def layer(self, streams: str, attention: LayerAttention, hash_ids: str | None) -> str:
         """Streams [tokens, streams, hidden] through attention and experts."""
-        streams = self._site("attn", streams, lambda x: self._attention(x, ratio))
+        streams = self._site("attn", streams, lambda x: self._attention(x, attention))
         return self._site("moe", streams, lambda x: self.experts(x, hash_ids))
 
-    def _attention(self, x: str, ratio: int) -> str:
-        return AttentionBuilder(self.graph, self.config, self.precision, ratio).build(x)
+    def _attention(self, x: str, attention: LayerAttention) -> str:
+        return AttentionBuilder(self.graph, self.config, self.precision, attention).build(x)
 
     def _site(self, name: str, streams: str, block: Callable[[str], str]) -> str:
         with self.graph.scope(f"{name}_hc"):

@@ -6,6 +6,7 @@ works as well. What V4 inference cannot do as stated is refused, never ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,17 +23,25 @@ from simulator.basis.yaml_loader import (
     validate_data,
 )
 from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
+from workloads.deepseek_v4.layer_kinds import (
+    LARGEST_CSA_RATIO,
+    PUBLISHED_RATIOS,
+    TYPE_OF_KIND,
+    LayerAttention,
+    LayerKind,
+    LayerType,
+    check_ratios,
+    layer_attention,
+    ratios_of_types,
+)
 
 # Far beyond any model, and small enough that products of a few of them stay exact.
 LARGEST = 2**31
 Positive = Annotated[int, Field(gt=0, le=LARGEST)]
 AtLeastZero = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveNumber = Annotated[float, Field(gt=0)]
-LayerKind = Literal["swa", "csa", "hca"]
 
 _MODELS = Path(__file__).parent / "models"
-
-KIND_OF_RATIO: dict[int, LayerKind] = {0: "swa", 4: "csa", 128: "hca"}
 
 # Settings of which only one value is implemented: the key, that value, and what else exists.
 _ONLY: dict[str, tuple[object, str]] = {
@@ -86,6 +95,7 @@ class ModelConfig(StrictModel):
     o_lora_rank: Positive
     sliding_window: Positive
     compress_ratios: tuple[int, ...]
+    layer_types: tuple[LayerType, ...] | None = None
     index_n_heads: Positive
     index_head_dim: Positive
     index_topk: Positive
@@ -139,12 +149,7 @@ class ModelConfig(StrictModel):
         return self
 
     def _check_ratios(self) -> None:
-        for layer, ratio in enumerate(self.compress_ratios):
-            if ratio not in KIND_OF_RATIO:
-                raise KeyFaultError(
-                    ("compress_ratios", layer),
-                    f"compress_ratios[{layer}] is {ratio}, expected 0, 4 or 128",
-                )
+        check_ratios(self.compress_ratios, self.layer_types)
         given, backbone = len(self.compress_ratios), self.num_hidden_layers
         # Published lists carry one entry more than the backbone, for the MTP layer.
         allowed = sorted({backbone, backbone + 1, backbone + self.num_nextn_predict_layers})
@@ -153,6 +158,13 @@ class ModelConfig(StrictModel):
                 ("compress_ratios",),
                 f"compress_ratios has {given} entries, expected {' or '.join(map(str, allowed))} "
                 f"(num_hidden_layers, and one for every MTP layer)",
+            )
+        types = self.layer_types
+        if types is not None and not backbone <= len(types) <= given:
+            raise KeyFaultError(
+                ("layer_types",),
+                f"layer_types has {len(types)} entries, expected the {backbone} of "
+                "num_hidden_layers",
             )
 
     def _check_heads(self) -> None:
@@ -179,17 +191,65 @@ class ModelConfig(StrictModel):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the configuration leaves open, taken as published ones have it."""
-        if "expert_dtype" in self.model_fields_set:
-            return ()
-        return (
-            f"the configuration of {self.name} has no expert_dtype: routed experts are taken as "
-            f"stored in {self.expert_dtype}, as in the published checkpoints",
-        )
+        notes = []
+        if "expert_dtype" not in self.model_fields_set:
+            notes.append(
+                f"the configuration of {self.name} has no expert_dtype: routed experts are taken "
+                f"as stored in {self.expert_dtype}, as in the published checkpoints"
+            )
+        typed = len(self.layer_types or ())
+        unnamed = {r for r in self.compress_ratios[typed:] if r > 1} - set(PUBLISHED_RATIOS)
+        if unnamed:
+            each = ", ".join(
+                f"{ratio} as {layer_attention(ratio).kind.upper()}" for ratio in sorted(unnamed)
+            )
+            notes.append(
+                f"the configuration of {self.name} has no layer_types: compression ratios of up to "
+                f"{LARGEST_CSA_RATIO} are taken as CSA (with an indexer), those above as HCA, "
+                f"so {each}"
+            )
+        return tuple(notes)
+
+    @property
+    def layers(self) -> tuple[LayerAttention, ...]:
+        """Attention of every backbone layer."""
+        return self._attention(0, self.num_hidden_layers)
 
     @property
     def layer_ratios(self) -> tuple[int, ...]:
-        """Compression ratio of every backbone layer."""
-        return self.compress_ratios[: self.num_hidden_layers]
+        """Compression ratio of every backbone layer, 0 for window only."""
+        return tuple(layer.ratio for layer in self.layers)
+
+    @property
+    def mtp_stages(self) -> tuple[LayerAttention, ...]:
+        """Attention of every MTP layer; window only where the list has no entry."""
+        first = self.num_hidden_layers
+        return self._attention(first, first + self.mtp_layers)
+
+    def _attention(self, first: int, stop: int) -> tuple[LayerAttention, ...]:
+        ratios, types = self.compress_ratios, self.layer_types or ()
+        return tuple(
+            layer_attention(
+                ratios[i] if i < len(ratios) else 0, types[i] if i < len(types) else None
+            )
+            for i in range(first, stop)
+        )
+
+    def cut(self, layers: Sequence[int], **changes: object) -> ModelConfig:
+        """The model with these of its layers alone (MTP layers count on from the backbone).
+
+        `changes` are other fields to set, `num_hidden_layers` where not all are of the backbone.
+        """
+        types = (*(self.layer_types or ()), *(None for _ in self.compress_ratios))
+        ratios = (*self.compress_ratios, *(0 for _ in range(self.mtp_layers)))
+        kept: dict[str, object] = {
+            "num_hidden_layers": len(layers),
+            "compress_ratios": tuple(ratios[i] for i in layers),
+        }
+        if self.layer_types is not None:
+            kinds = [layer_attention(ratios[i], types[i]).kind for i in layers]
+            kept["layer_types"] = tuple(TYPE_OF_KIND[kind] for kind in kinds)
+        return self.model_copy(update={**kept, **changes})
 
     @property
     def mtp_layers(self) -> int:
@@ -197,15 +257,9 @@ class ModelConfig(StrictModel):
         return self.num_nextn_predict_layers
 
     @property
-    def mtp_ratios(self) -> tuple[int, ...]:
-        """Compression ratio of every MTP layer; 0 (window only) where the list has no entry."""
-        given = self.compress_ratios[self.num_hidden_layers :][: self.mtp_layers]
-        return given + (0,) * (self.mtp_layers - len(given))
-
-    @property
     def layer_kinds(self) -> tuple[LayerKind, ...]:
-        """Attention of every backbone layer: window only, 4- or 128-fold compressed beside it."""
-        return tuple(KIND_OF_RATIO[ratio] for ratio in self.layer_ratios)
+        """Kind of every backbone layer's attention."""
+        return tuple(layer.kind for layer in self.layers)
 
     @property
     def nope_head_dim(self) -> int:
@@ -248,8 +302,15 @@ def model_from_mapping(
     _refuse_other_models(data, lines)
     _refuse_other_settings(data, lines)
     # Without groups and with one KV head, these two say nothing that the model needs.
-    dropped = {*KNOWN_UNUSED, "n_group", "topk_group"}
+    dropped = {*KNOWN_UNUSED, "n_group", "topk_group", "compress_rates"}
     kept = {"name": name} | {key: value for key, value in data.items() if key not in dropped}
+    types, rates = kept.get("layer_types"), data.get("compress_rates")
+    try:
+        found = ratios_of_types(types, rates, kept.get("compress_ratios"))
+    except KeyFaultError as fault:
+        raise lines.error(fault.keys, fault.sentence) from None
+    if found is not None:
+        kept.setdefault("compress_ratios", found)
     ratios, layers = kept.get("compress_ratios"), kept.get("num_hidden_layers")
     if "num_nextn_predict_layers" not in kept and isinstance(ratios, list | tuple):
         extra = len(ratios) - layers if isinstance(layers, int) else 0

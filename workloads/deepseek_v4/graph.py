@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from simulator.basis.errors import UnsupportedError
 from workloads.deepseek_v4.block import BlockBuilder
-from workloads.deepseek_v4.config import KIND_OF_RATIO, ModelConfig
+from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import layer_name, mtp_name
 from workloads.dtype import BF16, FP32, INT32
@@ -44,17 +45,17 @@ def build_graph(
         table = graph.param("table", TensorType((("vocab", config.vocab_size), hidden), BF16))
         x = graph.add1("tokens", Embed(), [ids], [table])
         streams = graph.add1("streams", Repeat("streams", config.hc_mult), [x])
-    for layer, ratio in enumerate(config.layer_ratios):
-        with graph.scope(layer_name(layer), KIND_OF_RATIO[ratio]):
+    for layer, attention in enumerate(config.layers):
+        with graph.scope(layer_name(layer), attention.kind):
             hashed = layer < config.num_hash_layers
-            streams = block.layer(streams, ratio, ids if hashed else None)
+            streams = block.layer(streams, attention, ids if hashed else None)
     with graph.scope("head", "head"):
         vocab = TensorType((("vocab", config.vocab_size), hidden), BF16)
         head = graph.param("weight", vocab)
         logits = _logits(graph, block, streams, head, all_logits)
     outputs = [logits]
-    for stage, ratio in enumerate(config.mtp_ratios if mtp else ()):
-        streams = _mtp(graph, block, stage, ratio, streams, table)
+    for stage, attention in enumerate(config.mtp_stages if mtp else ()):
+        streams = _mtp(graph, block, stage, attention, streams, table)
         with graph.scope(mtp_name(stage), "mtp"):
             outputs.append(_logits(graph, block, streams, head, all_logits))
     return graph.build(outputs)
@@ -72,7 +73,12 @@ def _logits(
 
 
 def _mtp(
-    graph: GraphBuilder, block: BlockBuilder, stage: int, ratio: int, streams: str, table: str
+    graph: GraphBuilder,
+    block: BlockBuilder,
+    stage: int,
+    attention: LayerAttention,
+    streams: str,
+    table: str,
 ) -> str:
     """Draft layer: embeds a later token, joins it to the streams before it, one block.
 
@@ -88,4 +94,4 @@ def _mtp(
         e = graph.add1("e_proj", Linear(), [e], [graph.param("e_proj", square)])
         h = graph.add1("h_proj", Linear(), [h], [graph.param("h_proj", square)])
         joined = graph.add1("join", Add(), [h, e])
-        return block.layer(joined, ratio, None)
+        return block.layer(joined, attention, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulator.basis.errors import InputError, unknown_name
@@ -14,11 +15,18 @@ from workloads.entry_format import (
     PlainEntry,
 )
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
+from workloads.kv_entry import Fp8UniformKvEntry, Mxfp4KvEntry, Nvfp4KvEntry
 
-EXPERT_DTYPES = ("fp4", "fp8")
+EXPERT_DTYPES = ("fp4", "fp8", "bf16")
 INDEX_DTYPES = ("fp8", "fp4", "bf16")
-KV_DTYPES = ("fp8", "bf16")
+KV_DTYPES = ("fp8", "bf16", "fp8-uniform", "mxfp4", "nvfp4")
 LINEAR_DTYPES = ("fp8", "bf16")
+_KV_ROWS: dict[str, Callable[[int, int], EntryFormat]] = {
+    "fp8": Fp8KvEntry,
+    "fp8-uniform": Fp8UniformKvEntry,
+    "mxfp4": Mxfp4KvEntry,
+    "nvfp4": Nvfp4KvEntry,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +34,9 @@ class Precision:
     """Stored formats. FP8 index keys are what engines use by default; FP4 is the checkpoint's.
 
     `expert` fp4 multiplies FP8 activations with FP4 weights; fp8 is the repacked form (one byte a
-    weight, 128 x 128 scales; lossless for V4 by its report). `linear` bf16 has all other FP8
-    weights unpacked.
+    weight, 128 x 128 scales; lossless for V4 by its report), bf16 the unpacked one. `linear` bf16
+    has all other FP8 weights unpacked. Cache rows are multiplied in BF16, whatever they are stored
+    in.
     """
 
     expert: str = "fp4"
@@ -51,12 +60,14 @@ class Precision:
 
     def expert_weight(self, config: ModelConfig) -> DType:
         """Stored format of the routed experts."""
+        if self.expert == "bf16":
+            return BF16
         return FP4_GROUP if self.expert == "fp4" else linear_weight(config)
 
     @property
     def expert_math(self) -> str:
         """Rate class of the expert products."""
-        return "fp8xfp4" if self.expert == "fp4" else "fp8"
+        return "fp8xfp4" if self.expert == "fp4" else self.expert
 
     @property
     def index_math(self) -> str:
@@ -67,7 +78,7 @@ class Precision:
         """Window and compressed entries."""
         if self.kv == "bf16":
             return Bf16Entry(config.head_dim)
-        return Fp8KvEntry(config.nope_head_dim, config.qk_rope_head_dim)
+        return _KV_ROWS[self.kv](config.nope_head_dim, config.qk_rope_head_dim)
 
     def index_format(self, config: ModelConfig) -> EntryFormat:
         """Index keys."""

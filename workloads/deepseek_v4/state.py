@@ -6,37 +6,37 @@ from dataclasses import replace
 
 from simulator.basis.errors import InputError
 from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
 from workloads.state_layout import Every, Region, Ring, StateLayout, Tail
 
-# Overlapping blocks (ratio 4) pool two halves of the projection: previous block and own block.
-HALVES = {4: 2, 128: 1}
-
 
 def layer_regions(
-    config: ModelConfig, precision: Precision, ratio: int, draft_tokens: int = 0
+    config: ModelConfig, precision: Precision, attention: LayerAttention, draft_tokens: int = 0
 ) -> dict[str, Region]:
-    """Regions of one layer by local name, in the order in which a request lists them.
+    """Regions of one layer by the name of their pool, in the order in which a request lists them.
 
     Rings and tails are longer by the draft tokens of a step, so that refused ones have overwritten
     nothing that the next query or block needs. Engines round up further: SGLang doubles its rings.
     """
     kv = precision.kv_format(config)
-    window = Ring(config.sliding_window + draft_tokens)
-    regions = {"window": Region("window", "window", window, kv)}
-    if ratio:
-        pool = f"c{ratio}"
-        halves = HALVES[ratio]
-        state = precision.state_format(halves, config.head_dim)
-        regions[pool] = Region(pool, pool, Every(ratio), kv)
-        regions["state"] = Region("state", "state", Tail(halves * ratio + draft_tokens), state)
-    if ratio == 4:
-        state = precision.state_format(HALVES[4], config.index_head_dim)
-        index = precision.index_format(config)
-        regions["index"] = Region("index", "index", Every(4), index)
-        tail = Tail(HALVES[4] * 4 + draft_tokens)
-        regions["index_state"] = Region("index_state", "index_state", tail, state)
-    return regions
+    regions = [Region("window", "window", Ring(config.sliding_window + draft_tokens), kv)]
+    if attention.ratio:
+        kind, pool, every = attention.kind, attention.pool, Every(attention.ratio)
+        tail = Tail(attention.halves * attention.ratio + draft_tokens)
+        state = precision.state_format(attention.halves, config.head_dim)
+        regions += [
+            Region(pool, kind, every, kv),
+            Region(f"{pool}_state", f"{kind}_state", tail, state),
+        ]
+        if attention.indexed:
+            state = precision.state_format(attention.halves, config.index_head_dim)
+            index = precision.index_format(config)
+            regions += [
+                Region(f"{pool}_index", f"{kind}_index", every, index),
+                Region(f"{pool}_index_state", f"{kind}_index_state", tail, state),
+            ]
+    return {region.pool: region for region in regions}
 
 
 def model_state(
@@ -45,14 +45,16 @@ def model_state(
     """All regions of a model, named as in the graph; rings longer by `draft_tokens`."""
     if draft_tokens < 0:
         raise InputError(f"a step has 0 draft tokens or more, but got {draft_tokens}")
-    ratios = [(layer_name(i), r) for i, r in enumerate(config.layer_ratios)]
+    layers = [(layer_name(i), attention) for i, attention in enumerate(config.layers)]
     if mtp:
-        ratios += [(mtp_name(stage), ratio) for stage, ratio in enumerate(config.mtp_ratios)]
+        layers += [
+            (mtp_name(stage), attention) for stage, attention in enumerate(config.mtp_stages)
+        ]
     return StateLayout(
         tuple(
             replace(region, name=f"{layer}/attn/{name}")
-            for layer, ratio in ratios
-            for name, region in layer_regions(config, precision, ratio, draft_tokens).items()
+            for layer, attention in layers
+            for name, region in layer_regions(config, precision, attention, draft_tokens).items()
         )
     )
 

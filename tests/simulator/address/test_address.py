@@ -55,7 +55,7 @@ def test_a_million_tokens_are_addressed_without_a_run_and_it_says_what_is_not_kn
     reads = {a.pool: a.count for a in csa.accesses if not a.write}
     assert csa.pick.ids is None
     # 2^20 tokens: 262,144 index keys; 127 rows of the ring beside the own one.
-    assert (reads["index"], reads["window"]) == (262_144, 127)
+    assert (reads["c4_index"], reads["window"]) == (262_144, 127)
     assert "c4" not in reads
     assert {a.pool: a.count for a in hca.accesses if not a.write}["c128"] == 8192
     pairs = index_pairs(find_model("v4-pro"), 3, [(2**20 - 1, 1)])

@@ -70,7 +70,7 @@ def test_the_addresses_are_those_of_the_evaluators_own_log(own):
             )
             if kind == "c4" and not write:
                 assert ours < logged  # the evaluator fetches all entries, then picks
-            elif kind in ("state", "index_state"):
+            elif kind.endswith("_state"):
                 assert ours <= logged  # it keeps and reads the whole tail, needed or not
             else:
                 assert ours == logged, (name, write)
@@ -129,7 +129,9 @@ def test_with_everything_else_hidden_a_decode_step_computes_the_same(batch, own)
     # without a score may just not be picked, so that there all are hidden.
     for name, slots in read.items():
         if slots:
-            assert again({name: slots if name.endswith("/index") else slots[:1]}) != expected, name
+            assert again({name: slots if name.endswith("/c4_index") else slots[:1]}) != expected, (
+                name
+            )
 
 
 def test_the_last_row_of_a_chunk_by_hand():
@@ -146,7 +148,7 @@ def test_the_last_row_of_a_chunk_by_hand():
     assert csa.own_positions == (254, 4)
     assert slots_of(csa, "window", False) == {16 + p % 16 for p in range(242, 254)}
     # 258 tokens make 64 entries: all of pages 15 and 14, each 32 entries.
-    assert slots_of(csa, "index", False) == set(range(15 * 32, 16 * 32)) | set(
+    assert slots_of(csa, "c4_index", False) == set(range(15 * 32, 16 * 32)) | set(
         range(14 * 32, 15 * 32)
     )
     assert slots_of(csa, "c4", True) == set()
@@ -155,7 +157,7 @@ def test_the_last_row_of_a_chunk_by_hand():
     assert csa.pick.lowest_picked >= csa.pick.best_left
     assert {(u.pool, u.reason): u.count for u in csa.unseen} == {
         ("window", BEYOND): 242,
-        ("index", INCOMPLETE): 1,
+        ("c4_index", INCOMPLETE): 1,
         ("c4", INCOMPLETE): 1,
         ("c4", NOT_PICKED): 64 - TOP_K,
     }
@@ -173,12 +175,12 @@ def test_a_row_that_completes_entries_writes_them_and_reads_the_compressors_tail
     metadata = evaluator.step(additions, choices=record).metadata
     row = RowAddressing(config(), evaluator.table, metadata, 1)  # position 255 of row 1
     csa, hca = row.layer(1, picked(record, 1)), row.layer(2, None)
-    assert slots_of(csa, "c4", True) == slots_of(csa, "index", True) == {14 * 32 + 31}
+    assert slots_of(csa, "c4", True) == slots_of(csa, "c4_index", True) == {14 * 32 + 31}
     assert slots_of(hca, "c128", True) == {14}
     # Entry 63 pools positions 248 .. 255; 254 and 255 are the step's own.
-    assert slots_of(csa, "state", False) == {8 + p % 8 for p in range(248, 254)}
+    assert slots_of(csa, "c4_state", False) == {8 + p % 8 for p in range(248, 254)}
     # Entry 1 of C128 pools 128 .. 255.
-    assert slots_of(hca, "state", False) == {128 + p % 128 for p in range(128, 254)}
+    assert slots_of(hca, "c128_state", False) == {128 + p % 128 for p in range(128, 254)}
     assert [u.ranges for u in hca.unseen if u.reason == LATER] == [((256, 2),)]
 
 
@@ -203,5 +205,5 @@ def test_counts_of_visible_keys(position):
     csa, hca = row.layer(1, picked(record, 1)), row.layer(2, None)
     assert csa.own_positions[1] == min(position + 1, WINDOW)
     assert len(slots_of(csa, "c4", False)) == min((position + 1) // 4, TOP_K)
-    assert len(slots_of(csa, "index", False)) == (position + 1) // 4
+    assert len(slots_of(csa, "c4_index", False)) == (position + 1) // 4
     assert len(slots_of(hca, "c128", False)) == (position + 1) // 128

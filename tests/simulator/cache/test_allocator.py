@@ -51,7 +51,7 @@ def test_a_fork_shares_pages_and_the_first_to_write_into_the_last_one_copies_it(
     assert free(a) == {"token": 10, "c4": 43}
     # Tokens 300 .. 302 complete no entry: C4 (75 entries, 11 in its fifth page) is not written.
     first = a.extend(child, 3)
-    assert first.copies == (PageCopy("index", 1, 2, 11), PageCopy("c128", 1, 2, 0))
+    assert first.copies == (PageCopy("c4_index", 1, 2, 11), PageCopy("c128", 1, 2, 0))
     second = a.extend(child, 1)
     assert second.copies == (PageCopy("c4", 4, 5, 11),)
     # The parent is now the only holder of its last pages: it writes in place.

@@ -18,7 +18,7 @@ def test_named_pools_get_pages_of_their_own():
     pools = {p.name: p for p in pools_of(layout, {"c128": 2048, "c4": 64}, {"c4": 9})}
     assert pools["c128"] == PoolSpec(name="c128", ratio=128, page_tokens=2048)
     assert pools["c4"] == PoolSpec(name="c4", ratio=4, page_tokens=64, pages=9)
-    assert pools["index"].page_tokens is None
+    assert pools["c4_index"].page_tokens is None
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_json_and_page_hold_the_same(capsys, tmp_path):
     (row,) = data["rows"]
     (layer,) = row["layers"]
     assert (row["position"], layer["kind"]) == (302, "csa")
-    index = next(a for a in layer["accesses"] if a["pool"] == "index")
+    index = next(a for a in layer["accesses"] if a["pool"] == "c4_index")
     assert index["runs"][0] == {"first": 0, "count": 64, "slot": 0, "place": 0, "page": 0}
     page = (out / "address.html").read_text()
     assert "default-src 'none'" in page

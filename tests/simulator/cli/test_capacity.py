@@ -18,7 +18,7 @@ BASE = ["capacity", "--model", "v4-flash", "--chip", "b200", "--count", "8"]
     [
         (["--context", "1048576"], 0, "fits: "),
         (["--context", "1048576", "--requests", "30"], 3, "does not fit: 30 requests of 1,048,576"),
-        (["--engine", "vllm-0.33", "--index-dtype", "bf16"], 4, "unsupported: unknown index"),
+        (["--engine", "vllm-0.33", "--index-dtype", "bf16"], 0, "vllm-0.33 stores no index keys"),
         (["--engine", "trtllm-1.3", "--cp", "2"], 4, "unsupported: trtllm-1.3 keeps"),
     ],
 )

@@ -56,7 +56,7 @@ def test_page_and_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     page = (out / "layout.html").read_text()
     assert "default-src 'none'" in page
     assert not re.findall(r'(?:src|href)="https?:', page.partition("<script")[0])
-    assert "A kernel of a calibrated family gains or loses" in page
+    assert "pages lie scattered over memory" in page.lower()
     rows = list(csv.DictReader((out / "layout.csv").open()))
     points = json.loads((out / "layout.json").read_text())["points"]
     assert len(rows) == len(points) == 1 + 2 * 10 * 3
@@ -119,12 +119,12 @@ def test_interrupt_leaves_nothing(
         (["--budget-gib", "nan"], "budget is nan GiB"),
         (["--context", "0"], "context is 0 tokens"),
         (["--in-flight", "0"], "in-flight is 0 tokens"),
-        (["--kv-dtype", "fp5"], "unknown kv precision 'fp5'"),
+        (["--kv-dtype", "fp5"], "unknown kv dtype 'fp5'"),
         (["--engine", "vllm-0.3"], "did you mean 'vllm-0.33'?"),
         (["--chip", "h20O"], "unknown chip 'h20O'"),
         (["--count", "8", "--dp", "3"], "dp 3 does not divide the 8 chips"),
-        (["--tp", "0"], "tp must be at least 1"),
-        (["--count", "0"], "count must be at least 1"),
+        (["--tp", "0"], "tp is 0, expected 1"),
+        (["--count", "0"], "count is 0, expected 1"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -31,7 +31,7 @@ def written(path: Path, model: str = "v4-flash", columns: int = 512) -> Path:
 
 def answer(tmp_path: Path, *options: object) -> dict[str, Any]:
     out = tmp_path / "answer.json"
-    assert main([str(a) for a in (*STEP, *options, "--json", out)]) == 0
+    assert main([str(a) for a in (*STEP, "--exact-context", *options, "--json", out)]) == 0
     return json.loads(out.read_text())
 
 

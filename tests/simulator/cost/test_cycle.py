@@ -33,7 +33,7 @@ PRO = {
 
 def costed(fidelity: str, **options: object) -> StepResult:
     asked = ask(fidelity=fidelity, **{**PRO, **options})  # type: ignore[arg-type]
-    return cost_step(asked.question, asked.config, asked.chip, asked.node)
+    return cost_step(asked)
 
 
 @cache

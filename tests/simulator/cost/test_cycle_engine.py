@@ -39,7 +39,7 @@ def costed(fidelity: str, few_experts: bool = False, **options: object) -> StepR
         stats = RunStats.of(
             RecordedChoices(digest="6", picks={}, experts={"a": ids}, requests=np.arange(64))
         )
-    return cost_step(asked.question, asked.config, asked.chip, asked.node, stats)
+    return cost_step(asked, stats)
 
 
 @cache

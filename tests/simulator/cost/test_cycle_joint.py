@@ -114,7 +114,7 @@ def test_equal_layers_are_placed_once_and_equal_kernels_priced_once() -> None:
 
 def test_the_timer_meets_the_whole_step() -> None:
     asked = ask(model="v4-flash", chip="b200", count=8, batch=32, context=9000, fidelity="cycle")
-    whole = cost_step(asked.question, asked.config, asked.chip, asked.node)
-    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    whole = cost_step(asked)
+    timer = StepTimer(asked)
     assert timer.asked_ps() == whole.total_ps
     assert any("side by side" in line for line in whole.assumptions)

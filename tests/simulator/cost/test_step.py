@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hwmodels.chip import find_chip
@@ -14,12 +12,11 @@ from simulator.cost.result import StepResult
 from simulator.cost.step import cost_step, rank_graph
 from simulator.count.count import count_graph
 from tests.calls import calls_of
-from workloads.deepseek_v4.precision import Precision
 
 
 def cost(**asked: object) -> StepResult:
     step = ask(**asked)  # type: ignore[arg-type]
-    return cost_step(step.question, step.config, step.chip, step.node)
+    return cost_step(step, must_fit=False)
 
 
 STEPS: list[dict[str, object]] = [
@@ -58,8 +55,8 @@ def test_every_kernel_is_explained_in_one_short_line(asked: dict[str, object]) -
 def test_records_hold_what_the_count_counts(asked: dict[str, object]) -> None:
     step = ask(**asked)  # type: ignore[arg-type]
     question = step.question
-    result = cost_step(question, step.config, step.chip, step.node)
-    precision = Precision(question.expert_dtype, question.index_dtype, question.kv_dtype)
+    result = cost_step(step, must_fit=False)
+    precision = step.deployment.formats.precision
     counted = count_graph(rank_graph(question, step.config, precision)).total
     records = result.kernels
     assert sum(r.total_flops for r in records) == counted.total_flops
@@ -107,13 +104,7 @@ def test_a_million_tokens_cost_as_many_calls_as_eight_thousand() -> None:
 def test_progress_counts_the_layers() -> None:
     step = ask(model="tiny", chip="h200", engine="ideal")
     seen: list[tuple[int, int]] = []
-    cost_step(
-        step.question,
-        step.config,
-        step.chip,
-        step.node,
-        progress=lambda done, total: seen.append((done, total)),
-    )
+    cost_step(step, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(i + 1, 7) for i in range(7)]
 
 
@@ -129,16 +120,14 @@ def test_assumptions_and_notes() -> None:
 
 def test_faults_are_sentences() -> None:
     step = ask(model="v4-flash", chip="h200", count=8)
-    with pytest.raises(UnsupportedError, match="need a node"):
-        cost_step(step.question, step.config, step.chip, None)
     with pytest.raises(InputError, match=r"did you mean 'tile'\?"):
-        cost_step(replace(step.question, fidelity="tiles"), step.config, step.chip, step.node)
+        ask(model="v4-flash", chip="h200", count=8, fidelity="tiles")
     with pytest.raises(InputError, match="unknown engine 'vlm'"):
-        cost_step(replace(step.question, engine="vlm"), step.config, step.chip, step.node)
+        ask(model="v4-flash", chip="h200", count=8, engine="vlm")
+    with pytest.raises(UnsupportedError, match="a step with pp 2 is not timed"):
+        step.changed(stages=2)
     with pytest.raises(UnsupportedError, match="16 ranks do not divide"):
         cost(model="v4-flash", chip="h200", count=16)
-    with pytest.raises(InputError, match="8 chips, but 4"):
-        cost_step(replace(step.question, count=4), step.config, step.chip, step.node)
 
 
 def test_the_peaks_are_those_of_the_chip() -> None:
@@ -156,7 +145,7 @@ def test_memory_traffic_never_exceeds_the_peak_and_adds_up(phase, batch, context
         model="v4-flash", chip="h200", count=8, phase=phase, batch=batch, context=context,
         engine="ideal",
     )  # fmt: skip
-    result = cost_step(asked.question, asked.config, asked.chip, asked.node)
+    result = cost_step(asked)
     amounts = [kernel.dram_bytes for kernel in result.kernels]
     series = rate_series(result.kernels, amounts, result.total_ps)
     assert max(series.per_second) <= asked.chip.hbm_bandwidth_bytes_per_s * (1 + 1e-6)

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from simulator.cost.memory_advice import step_of
-from simulator.cost.question import ask
+from simulator.cost.question import ask, step_of
 from simulator.cost.step import cost_step
 from simulator.cost.step_timer import StepTimer, distinct_layers
 from workloads.deepseek_v4.config import find_model
@@ -31,8 +30,8 @@ ASKED = [
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: " ".join(map(str, a.values())))
 def test_the_timer_meets_the_whole_step(asked):
     step = ask(**asked)
-    whole = cost_step(step.question, step.config, step.chip, step.node)
-    timer = StepTimer(step.question, step.config, step.chip, step.node)
+    whole = cost_step(step, must_fit=False)
+    timer = StepTimer(step)
     assert timer.asked_ps() == whole.total_ps
     assert timer.asked_ps() == whole.total_ps
 
@@ -48,7 +47,7 @@ def test_every_pair_of_neighbours_is_costed_once():
 
 def test_ragged_steps_are_timed_too():
     step = ask(model="v4-flash", chip="h200", count=8)
-    timer = StepTimer(step.question, step.config, step.chip, step.node)
+    timer = StepTimer(step)
     mixed = timer.total_ps(StepShape(((512, 0), (1, 8000), (1, 20000))))
     assert mixed > timer.total_ps(StepShape(((1, 8000), (1, 20000))))
 
@@ -86,7 +85,7 @@ def _steps(seed: int) -> list[StepShape]:
 @pytest.mark.parametrize("asked", DEPLOYMENTS, ids=lambda a: " ".join(map(str, a.values())))
 def test_a_recorded_step_gives_the_picoseconds_of_its_kernels(asked):
     step = ask(batch=64, context=131_072, **asked)
-    timer = StepTimer(step.question, step.config, step.chip, step.node)
+    timer = StepTimer(step)
     timer.asked_ps()
     for shapes in (*_steps(1), *_steps(2), *_steps(3)[:2]):
         assert timer.total_ps(shapes) == timer.kernel_by_kernel_ps(shapes)
@@ -96,9 +95,9 @@ def test_a_recorded_step_gives_the_picoseconds_of_its_kernels(asked):
 def test_a_recorded_step_gives_the_picoseconds_of_the_whole_step(engine):
     given = {"model": "v4-flash", "chip": "b200", "count": 8, "engine": engine}
     first = ask(batch=64, context=131_072, **given)
-    timer = StepTimer(first.question, first.config, first.chip, first.node)
+    timer = StepTimer(first)
     timer.asked_ps()
     for batch, context in ((17, 30_001), (200, 8_192), (3, 999)):
         other = ask(batch=batch, context=context, **given)
-        whole = cost_step(other.question, other.config, other.chip, other.node)
+        whole = cost_step(other, must_fit=False)
         assert timer.total_ps(step_of(other.question)) == whole.total_ps

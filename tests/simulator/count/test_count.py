@@ -60,7 +60,7 @@ def test_cache_of_one_request(model: str, context: int, read: float, resident: f
     states = sum(
         region.resident_bytes(context)
         for region in graph.regions.values()
-        if region.pool in ("state", "index_state")
+        if region.pool.endswith("_state")
     )
     held = count_graph(graph).total.state_bytes
     assert (held - states) / 1e6 == pytest.approx(resident, rel=1e-4)

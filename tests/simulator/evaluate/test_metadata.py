@@ -49,7 +49,7 @@ def test_each_packed_row_reads_only_slots_that_its_own_row_of_the_map_names():
     for access in reads:
         pool = runner.pools[access.region]
         growth, table = pool.region.growth.tokens, runner.table.request_to_token[access.row]
-        if pool.region.pool in ("c4", "c128", "index"):
+        if pool.region.pool in ("c4", "c128", "c4_index"):
             named = {int(slot) // growth for slot in table[table >= 0]}
         else:
             named = set(range(access.row * growth, (access.row + 1) * growth))

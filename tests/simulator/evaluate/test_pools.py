@@ -47,15 +47,16 @@ def test_the_full_models_allocate_what_the_logical_state_says(model, index, kv, 
     assert found == {
         "window": (swa + csa + hca + mtp) * (128 + drafts) * KV_BYTES[kv],
         "c4": csa * 256 * KV_BYTES[kv],
-        "index": csa * 256 * INDEX_BYTES[index],
+        "c4_index": csa * 256 * INDEX_BYTES[index],
         "c128": hca * 8 * KV_BYTES[kv],
-        "state": csa * (8 + drafts) * 2 * 1024 * 4 + hca * (128 + drafts) * 2 * 512 * 4,
-        "index_state": csa * (8 + drafts) * 2 * 256 * 4,
+        "c4_state": csa * (8 + drafts) * 2 * 1024 * 4,
+        "c128_state": hca * (128 + drafts) * 2 * 512 * 4,
+        "c4_index_state": csa * (8 + drafts) * 2 * 256 * 4,
     }
     terms = state.terms(context)
     assert terms.nbytes == state.nbytes(context) == sum(found.values())
     assert terms.per_request | terms.per_token == found
-    assert set(terms.per_token) == {"c4", "index", "c128"}
+    assert set(terms.per_token) == {"c4", "c4_index", "c128"}
 
 
 def test_the_graph_names_the_same_regions_as_the_logical_state():

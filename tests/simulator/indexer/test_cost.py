@@ -23,7 +23,9 @@ CLASSES = {"fp4": "fp4_index", "fp8": "fp8", "bf16": "bf16"}
 
 
 def points(chip="h200", context=131072, model="v4-flash", batch=64, count=8):
-    found = costs(model=model, chips=[chip], contexts=[context], batch=batch, count=count)
+    found = costs(
+        model=model, chips=[chip], contexts=[context], batch=batch, count=count, engine="ideal"
+    )
     return {point.precision: point for point in found}
 
 
@@ -59,7 +61,7 @@ def test_cache_bytes_of_a_token_by_hand(h200):
 
 def test_capacity_goes_with_the_inverse_of_a_tokens_bytes(h200):
     free = {p: c.capacity_tokens * c.cache_bytes_per_token for p, c in h200.items()}
-    assert free["fp4"] == pytest.approx(free["fp8"], rel=1e-4)
+    assert free["fp4"] == pytest.approx(free["fp8"], rel=5e-3)
     # 141 GB less weights: 284e9 parameters, most of them a byte, over 8 chips, attention whole.
     assert 85e9 < free["fp8"] < 110e9
 
@@ -74,8 +76,8 @@ def test_rate_is_bytes_over_time_and_below_the_peak(h200):
 @pytest.mark.parametrize("chip", ["b200", "h200", "ascend-910c"])
 def test_step_is_that_of_v4sim_step(request, chip, precision):
     point = points(chip)[precision] if "910" in chip else request.getfixturevalue(chip)[precision]
-    step = asked("v4-flash", chip, 131072, 64, 8, precision)
-    result = cost_step(step.question, step.config, step.chip, step.node)
+    step = asked("v4-flash", chip, 131072, 64, 8, precision, "ideal")
+    result = cost_step(step)
     scan = next(kernel for kernel in result.kernels if kernel.name == "index_score")
     assert point.step_ps == result.total_ps
     assert point.scan_bytes == scan.cache_read_bytes
@@ -93,7 +95,7 @@ def test_smaller_keys_take_less_time_and_share(b200):
 
 def scan_of(chip, precision, engine="ideal"):
     """One layer's scan, and what prices it."""
-    step = asked("v4-flash", chip, 131072, 64, 8, precision)
+    step = asked("v4-flash", chip, 131072, 64, 8, precision, "ideal")
     asked_for = Precision(expert=step.question.expert_dtype, index=precision)
     target = Target(step.chip, step.node, find_profile(engine))
     kernels = lower(rank_graph(step.question, step.config, asked_for), target.profile, RunStats())
@@ -126,7 +128,7 @@ def test_unpacking_costs_time_where_vector_units_are_slow():
     assert after.busy_ps["vector"] > 1.5 * before.busy_ps["vector"]
     assert after.alone_ps > before.alone_ps
     assert after.traffic == before.traffic
-    assert after == scan_price(asked("v4-flash", "ascend-910c", 131072, 64, 8, "fp4"))
+    assert after == scan_price(asked("v4-flash", "ascend-910c", 131072, 64, 8, "fp4", "ideal"))
 
 
 def test_measured_engines_say_what_is_unpacked():
@@ -134,9 +136,10 @@ def test_measured_engines_say_what_is_unpacked():
         step = ask(
             model="v4-flash", chip=chip, count=8, engine="sglang-0.5", index_dtype="fp4", batch=8
         )
-        result = cost_step(step.question, step.config, step.chip, step.node)
-        assert result.priced_as == (
-            f"Index keys in fp4{said} sglang-0.5 had this kernel, not measured",
+        result = cost_step(step)
+        assert (
+            result.priced_as[0]
+            == f"Index keys in fp4{said} sglang-0.5 had this kernel, not measured"
         )
 
 
@@ -151,7 +154,7 @@ def test_products_run_at_the_rate_of_the_cost_model(chip, precision):
 def test_a_step_that_does_not_fit_still_has_its_scan():
     pro = points("h200", model="v4-pro", batch=8, count=8)["fp8"]
     assert (pro.step_ps, pro.scan_share) == (None, None)
-    assert "short" in pro.misfit
+    assert "does not fit: weights and workspace alone exceed" in pro.misfit
     assert pro.scan_bytes == (131072 // 4) * 132
     assert pro.scan_ps > 0
     assert pro.capacity_tokens == 0

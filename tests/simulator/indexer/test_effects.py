@@ -18,7 +18,7 @@ def test_bytes_read_by_hand():
     # Flash at 32K, FP8: window of 43 layers and the draft layer's where it is in the graph, keys
     # of 21 layers, 512 picks each, all entries of 20 layers.
     read = bytes_read("v4-flash", 32768, "fp8")
-    assert read["index"] == 21 * 8192 * 132
+    assert read["c4_index"] == 21 * 8192 * 132
     assert read["c4"] == 21 * 512 * 584
     assert read["c128"] == 20 * 256 * 584
     assert read["window"] == 43 * 128 * 584

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from hwmodels.chip import find_chip
-from simulator.layout.grouping import CutGeometry, Groupings, grouped_layouts
+from simulator.layout.geometry import CacheGeometry
+from simulator.layout.grouping import Groupings, grouped_layouts
 from simulator.layout.padding import parse_padding
 from simulator.layout.request_mix import DEFAULT_MIX, RequestMix, parse_mix
 from simulator.layout.request_pages import Load
@@ -31,7 +32,7 @@ def groupings(engine: str = "sglang-0.5", model: str = "v4-flash", index: str = 
 
 def cut(
     page: int = 0, padding: str = "engine", grouping: str = "separate", pool: str = "all", **of: str
-) -> CutGeometry:
+) -> CacheGeometry:
     return groupings(**of).cut(grouping, parse_padding(padding), pool, page)
 
 

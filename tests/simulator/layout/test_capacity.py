@@ -226,7 +226,10 @@ def test_more_chips_are_used_as_is_best() -> None:
         ({"count": 24, "tp": 24}, r"tp 24 does not divide the 64 heads .* try tp 8 with dp 3"),
         ({"count": 72}, r"tp 72 does not divide the 64 heads .* try tp 8 with dp 9"),
         ({"count": 16, "tp": 16}, r"tp 16 does not divide the 8 output groups .*; try tp 8 with d"),
-        ({"count": 7, "dp": 2}, "dp 2 x pp 1 does not divide the 7 chips"),
+        ({"count": 7, "dp": 2}, "dp 2 does not divide the 7 chips"),
+        ({"count": 7, "dp": 2, "pp": 2}, "dp 2 x pp 2 does not divide the 7 chips"),
+        ({"kv_dtype": ""}, "unknown kv dtype ''"),
+        ({"index_dtype": "fp5"}, "unknown index dtype 'fp5'"),
         ({"engine": "sglang-0.5", "requests": 300}, r"slots for 256 .* 44 too many\); try --max-r"),
         ({"max_requests": 5}, "sets no state aside"),
         ({"memory_share": 1.5}, "memory share is 1.5, expected more than 0 and at most 1"),
@@ -234,7 +237,7 @@ def test_more_chips_are_used_as_is_best() -> None:
         ({"cp": 2, "dp": 8, "engine": "ideal"}, "with tp 1 each rank is a group of its own"),
         ({"cp": 3, "engine": "ideal"}, "cp 3 does not divide the 8 ranks of a tensor group"),
         ({"expert_dtype": "fp3"}, "unknown expert dtype 'fp3'"),
-        ({"ep": 5}, "expert-parallel degree 5 does not divide the 8 ranks"),
+        ({"ep": 5}, "ep 5 does not divide the 8 chips; try one of 1, 2, 4, 8"),
         ({"in_flight_tokens": 0}, "in-flight tokens is 0, expected 1"),
     ],
 )
@@ -247,16 +250,7 @@ def test_bad_input(options: dict[str, object], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (
-            {"engine": "ascend", "chip": "ascend-910c", "index_dtype": "fp4"},
-            "unknown index precision 'fp4'.*known are",
-        ),
         ({"engine": "vllm-0.33", "cp": 2}, "cp 2 is not supported; nearest: dp 8 with tp 1"),
-        ({"kv_dtype": ""}, "unknown kv precision ''"),
-        ({"engine": "ascend"}, "not made for NVIDIA's chips, such as b200 .* --engine sglang-0.5"),
-        ({"chip": "ascend-910c"}, "vllm-0.33 is not made for Huawei's chips.* --engine ascend"),
-        ({"engine": "trtllm-1.3", "chip": "h200"}, "Blackwell only.*nearest: --engine vllm-0.33"),
-        ({"chip": "h200", "index_dtype": "fp4"}, "multiply fp4, which h200 has not .* fp8$"),
         (
             {"engine": "sglang-0.5", "draft_tokens": 11},
             r"keeps 16 rows of pool c4_state, enough for 10 \(1 too many\); .*-tokens 10$",
@@ -266,3 +260,52 @@ def test_bad_input(options: dict[str, object], sentence: str) -> None:
 def test_unsupported(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(UnsupportedError, match=sentence):
         capacity(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"engine": "ascend", "chip": "ascend-910c", "index_dtype": "fp4"},
+            "ascend stores no index keys in fp4: as if it did, in rows of 68 B, not measured",
+        ),
+        (
+            {"engine": "vllm-0.33", "kv_dtype": "mxfp4"},
+            "vllm-0.33 stores no cache rows in mxfp4: as if it did, in rows of 368 B, not measured",
+        ),
+        ({"engine": "ascend"}, "ascend is not made for NVIDIA's chips, such as b200"),
+        ({"chip": "ascend-910c", "engine": "vllm-0.33"}, "is not made for Huawei's chips"),
+        ({"engine": "trtllm-1.3", "chip": "h200"}, "Blackwell only): as if it ran there, not mea"),
+        (
+            {"engine": "vllm-0.33", "chip": "h200", "index_dtype": "fp4"},
+            "vllm-0.33 with index keys in fp4 needs matrix units that multiply fp4, which h200 has",
+        ),
+        ({"engine": "vllm-0.33", "page_tokens": 512}, "pages of 512 tokens in place of the 256"),
+    ],
+)
+def test_what_the_engine_does_not_do_is_answered_as_if(
+    options: dict[str, object], sentence: str
+) -> None:
+    answer = capacity(**options)
+    assert answer.requests > 0
+    (said,) = answer.question.deployment.as_if
+    assert sentence in said
+
+
+def test_fp4_keys_free_room_where_they_are_budgeted_as_stored() -> None:
+    fp8, fp4, packed = (
+        capacity(engine="sglang-0.5", **options)
+        for options in ({}, {"index_dtype": "fp4"}, {"index_dtype": "fp4", "packed_keys": True})
+    )
+    assert fp4.requests == fp8.requests < packed.requests
+    note = fp4.question.deployment.budget_note
+    assert "take 68 B, but sglang-0.5 sets aside 132 B for each" in str(note)
+    assert fp8.question.deployment.budget_note is packed.question.deployment.budget_note is None
+
+
+def test_four_bit_rows_are_the_engines_own() -> None:
+    rows = {
+        engine: capacity(engine=engine, chip="b200", kv_dtype="fp4").question.formats.kv
+        for engine in ("sglang-0.5", "vllm-0.33", "trtllm-1.3")
+    }
+    assert rows == {"sglang-0.5": "mxfp4", "vllm-0.33": "nvfp4", "trtllm-1.3": "mxfp4"}

@@ -35,12 +35,12 @@ def test_one_request_by_hand() -> None:
 def test_pages_are_those_of_the_capacity_rules(engine: str, context: int) -> None:
     found = cut(engine=engine, grouping="engine")
     load = Load(context_tokens=context)
-    for one in found.held:
-        counted = page_count(one.pool, found)(np.array([context]))
-        assert int(counted[0]) == request_pages(one.pool, found.geometry, load)
+    for one in found.pools:
+        counted = page_count(one, found)(np.array([context]))
+        assert int(counted[0]) == request_pages(one, found, load)
     apart = cut(engine=engine)
     held = sum(one.held_bytes for one in held_bytes(apart, mix_of(f"{context}:1")))
-    assert held == sum(charge.nbytes for charge in request_charges(apart.geometry, load))
+    assert held == sum(charge.nbytes for charge in request_charges(apart, load))
 
 
 @settings(max_examples=30)

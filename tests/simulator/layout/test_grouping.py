@@ -26,7 +26,7 @@ def test_slack_of_one_block_size_in_vllm() -> None:
 )
 @pytest.mark.parametrize("engine", ["vllm-0.22", "vllm-0.33"])
 def test_blocks_of_both_versions(engine: str, grouping: str, nbytes: int) -> None:
-    found = cut(engine=engine, grouping=grouping).geometry
+    found = cut(engine=engine, grouping=grouping)
     assert isinstance(found.layout.sizing, BlockSizing)
     assert block_bytes(found, found.layout.sizing) == nbytes
 
@@ -36,7 +36,7 @@ def test_pools_apart_have_no_slack() -> None:
 
 
 def test_all_pools_keep_their_proportion_to_the_page() -> None:
-    pages = {one.pool.name: one.pool.page_tokens for one in cut(512, engine="vllm-0.33").held}
+    pages = {one.name: one.page_tokens for one in cut(512, engine="vllm-0.33").pools}
     assert pages == {
         "window": 128, "c4": 512, "c4_index": 512, "c128": 512,
         "c4_state": 8, "c4_index_state": 8, "c128_state": 16,
@@ -44,7 +44,7 @@ def test_all_pools_keep_their_proportion_to_the_page() -> None:
 
 
 def test_one_pool_alone() -> None:
-    pages = {one.pool.name: one.pool.page_tokens for one in cut(1024, pool="c128").held}
+    pages = {one.name: one.page_tokens for one in cut(1024, pool="c128").pools}
     assert (pages["c128"], pages["c4"], pages["window"]) == (1024, 256, 256)
 
 

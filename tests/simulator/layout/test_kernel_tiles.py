@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip
-from simulator.layout.kernel_tiles import attention_waste, index_tile, index_waste
+from simulator.layout.kernel_tiles import attention_waste, index_tile, index_waste, padded_ids
+from simulator.lower.profile import find_profile
 from tests.simulator.layout.layout_cases import cut, mix_of
+from workloads.deepseek_v4.config import find_model
 
 
 @pytest.mark.parametrize(
@@ -36,14 +38,15 @@ def test_last_page_fills_a_tile_in_part() -> None:
 
 def test_attention_widths() -> None:
     mix = mix_of("12800:1")
-    plain = attention_waste(mix, 128, 512, "sglang-0.5")
-    padded = attention_waste(mix, 128, 512, "vllm-0.33")
+    flash = find_model("v4-flash")
+    of = {name: padded_ids(find_profile(name)) for name in ("sglang-0.5", "vllm-0.33")}
+    plain, padded = (attention_waste(mix, flash, ids) for ids in of.values())
     assert (plain["window"].share, plain["c4"].share) == (0, 0)
     # 100 C128 entries: two tiles of 64, or a width of 128.
     assert (plain["c128"].entries, plain["c128"].tile_entries) == (100, 128)
     assert padded["c128"].tile_entries == 128
-    assert attention_waste(mix_of("16640:1"), 128, 512, "sglang-0.5")["c128"].tile_entries == 192
-    assert attention_waste(mix_of("16640:1"), 128, 512, "vllm-0.33")["c128"].tile_entries == 256
+    longer = [attention_waste(mix_of("16640:1"), flash, ids)["c128"] for ids in of.values()]
+    assert [waste.tile_entries for waste in longer] == [192, 256]
 
 
 @given(st.integers(1, 60_000), st.integers(32, 1024), st.sampled_from(["h200", "b200", "mi355x"]))

@@ -31,16 +31,16 @@ PUBLISHED = [
 def test_published_waste(
     engine: str, index: str, page: int, pool: str, useful: int, padded: int, percent: str
 ) -> None:
-    one = cut(page, engine=engine, index=index).cut(pool)
+    one = cut(page, engine=engine, index=index).pool(pool)
     assert one.page_useful_bytes == useful
-    assert one.pool.page_bytes == padded
+    assert one.page_bytes == padded
     digits = len(percent.partition(".")[2])
     assert f"{100 * one.page_padding:.{digits}f}" == percent
 
 
 def test_growth_of_flash_with_and_without_padding() -> None:
-    held = cut(256).held
-    growth = sum(one.pool.bytes_per_token for one in held)
+    held = cut(256).pools
+    growth = sum(one.bytes_per_token for one in held)
     padding = sum(one.padding_bytes_per_token for one in held)
     assert growth == 3_899.25
     assert growth - padding == 3_850.25
@@ -56,23 +56,23 @@ def test_growth_of_flash_with_and_without_padding() -> None:
 )
 def test_padding_is_never_negative(engine: str, times: int, unit: int, padding: str) -> None:
     page = max(128, times * unit)
-    for one in cut(page, padding, engine=engine).held:
+    for one in cut(page, padding, engine=engine).pools:
         assert one.padding_bytes_per_token >= 0
         assert one.page_padding >= 0
-        assert one.stride_bytes >= one.pool.row_bytes
-        assert one.pool.page_bytes >= one.pool.page_rows * one.stride_bytes
+        assert one.stride_bytes >= one.row_bytes
+        assert one.page_bytes >= one.page_rows * one.stride_bytes
 
 
 def test_rows_padded_to_64_bytes() -> None:
-    one = cut(128, "row:64").cut("c4")
-    assert (one.stride_bytes, one.pool.page_bytes) == (640, 32 * 640)
+    one = cut(128, "row:64").pool("c4")
+    assert (one.stride_bytes, one.page_bytes) == (640, 32 * 640)
     assert one.start_bytes == 640
 
 
 def test_page_between_multiples_of_the_ratio_has_slots_to_spare() -> None:
     # Of pages of 192 tokens every other one has two C128 entries: slots for two in all.
-    one = cut(192, "none").cut("c128")
-    assert one.pool.page_rows == 2
+    one = cut(192, "none").pool("c128")
+    assert one.page_rows == 2
     assert one.page_useful_bytes == 1.5 * 584
     assert one.padding_bytes_per_token == pytest.approx(20 * 0.5 * 584 / 192)
 
@@ -80,7 +80,7 @@ def test_page_between_multiples_of_the_ratio_has_slots_to_spare() -> None:
 def test_a_page_holds_an_entry() -> None:
     with pytest.raises(InputError, match=r"cannot hold one c128 entry.*64 too few.*try 128"):
         cut(64)
-    assert cut(64, pool="c4").cut("c4").pool.page_rows == 16
+    assert cut(64, pool="c4").pool("c4").page_rows == 16
 
 
 @pytest.mark.parametrize("text", ["576", "row:0", "col:64", "page:", "page:70000"])

@@ -34,19 +34,17 @@ def placed(name: str, old: str, sentence: str) -> str:
     ("old", "new", "sentence"),
     [
         (
-            "c128: {lives: context, page_tokens: 256",
-            "c128: {lives: context, page_tokens: 64",
-            r"own.yaml:LINE: 'layout': a page of 64 tokens cannot hold whole c128 entries of 128 "
-            "tokens; try 128$",
+            "{name: c128_states, pools: [hca_state]}",
+            "{name: c128_states, pools: [csa_state]}",
+            r"own.yaml:\d+: 'layout': groups do not add up to the 7 pools: hca_state in none; "
+            "csa_state in more than one$",
         ),
+        ("    csa_state:", "    c5_state:", "c5_state"),
         (
-            "{name: c128_states, pools: [c128_state]}",
-            "{name: c128_states, pools: [c4_state]}",
-            r"own.yaml:\d+: 'layout': groups do not add up to the 7 pools: c128_state in none; "
-            "c4_state in more than one$",
+            "window: {lives: sliding, page_tokens",
+            "window: {lives: sliding, reaches",
+            "'page_tokens'",
         ),
-        ("    c4_state:", "    c5_state:", "c5_state"),
-        ("window: {lives: sliding, page_tokens", "window: {lives: sliding, rows", "'page_tokens'"),
         ("window: {lives: sliding", "window: {lives: context", "pool window forgets its rows"),
         (
             "kind: blocks",
@@ -64,14 +62,14 @@ def placed(name: str, old: str, sentence: str) -> str:
         ),
         ("index: {fp8", "state: state_fp16\n    index: {fp8", "unknown row format 'state_fp16'"),
         (
-            "c4: {lives: context,",
-            "c4: {duplicate: nothing, lives: context,",
-            r"own.yaml:LINE: 'layout.pools.c4': unknown row format 'nothing'",
+            "csa: {lives: context,",
+            "csa: {duplicate: nothing, lives: context,",
+            r"own.yaml:LINE: 'layout.pools.csa': unknown row format 'nothing'",
         ),
         (
-            "c4_state: {lives: sliding,",
-            "c4_state: {draft_rows: 9, lives: sliding,",
-            "draft_rows belongs to pools sized by rows",
+            "csa_state: {lives: sliding,",
+            "csa_state: {draft_reaches: 9, lives: sliding,",
+            "draft_reaches belongs to pools sized by reaches",
         ),
     ],
 )
@@ -85,17 +83,21 @@ def test_faults(tmp_path: Path, old: str, new: str, sentence: str) -> None:
     [
         (
             "window: {lives: sliding, page_tokens: 256",
-            "window: {lives: request, rows: 128",
+            "window: {lives: request, reaches: 1",
             "pool window lives by 'request', which sizing by ratio has no memory for; "
             "expected 'sliding'$",
         ),
         (
-            "c4_state: {lives: window_page, rows: 8, draft_rows: 16",
-            "c4_state: {lives: sliding, page_tokens: 4",
-            "pool c4_state lives by 'sliding', which sizing by ratio has no memory for; "
+            "csa_state: {lives: window_page, reaches: 1, draft_reaches: 2",
+            "csa_state: {lives: sliding, page_tokens: 4",
+            "pool csa_state lives by 'sliding', which sizing by ratio has no memory for; "
             "expected 'window_page' or 'request'$",
         ),
-        ("draft_rows: 256", "draft_rows: 2", "2 rows with speculative decoding, but 128 without"),
+        (
+            "reaches: 1, draft_r",
+            "reaches: 3, draft_r",
+            "2 reaches with speculative decoding, but 3 w",
+        ),
         (
             "fp4, nearest",
             "fp4, not_onn: [], nearest",

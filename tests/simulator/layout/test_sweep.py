@@ -8,7 +8,6 @@ import pytest
 
 from simulator.basis.errors import InputError
 from simulator.cost.question import ask
-from simulator.cost.tile import price_by_tiles
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import DEFAULT_PADDINGS, ENGINE
 from simulator.layout.sweep import (
@@ -18,11 +17,10 @@ from simulator.layout.sweep import (
     SweepQuestion,
     check_page,
     cost_of,
-    own_runs,
     sweep,
     sweep_points,
 )
-from tests.simulator.layout.layout_cases import question
+from tests.simulator.layout.layout_cases import groupings, question
 
 SHARED = ("separate", "buckets", "one-block")
 
@@ -47,7 +45,7 @@ def test_own_layout_is_the_sweep_at_its_page() -> None:
         asked = question(engine=engine)
         own = cost_of(asked, OWN, None)
         same = cost_of(asked, LayoutPoint("all", own.page_tokens, ENGINE, "engine"), None)
-        assert [one.pool for one in own.cuts] == [one.pool for one in same.cuts]
+        assert own.pools == same.pools
         assert own.requests == same.requests
 
 
@@ -63,21 +61,18 @@ def step_of(asked: SweepQuestion) -> LayoutStep:
         model="v4-flash", chip="h200", count=8, dp=8, ep=8, batch=len(contexts),
         context=asked.mix.longest_tokens, engine="sglang-0.5",
     )  # fmt: skip
-    return LayoutStep(step, contexts, own_runs(asked))
+    return LayoutStep(step, contexts, asked.neighbours)
 
 
-def test_two_hundred_points_price_a_kernel_once_for_equal_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    priced = Mock(wraps=price_by_tiles)
-    monkeypatch.setattr("simulator.layout.layout_step.price_by_tiles", priced)
+def test_two_hundred_points_price_a_kernel_once_for_equal_rows() -> None:
     points = sweep_points("all", DEFAULT_PAGES[1:], DEFAULT_PADDINGS, SHARED)[:201]
     asked = question()
     step = step_of(asked)
+    priced = Mock(wraps=step._timer.rule)
+    step._timer.rule = priced
     costs = list(sweep(asked, points, step))
     kernels = {call.args[0] for call in priced.call_args_list}
-    rates = {tuple(run.efficiency for run in cost.runs) for cost in costs}
-    assert priced.call_count <= len(kernels) * len(rates) < len(points) * len(kernels) / 2
+    assert priced.call_count == len(kernels)
     assert [cost.point for cost in costs] == points
     assert all(0 < cost.dram_efficiency <= 1 for cost in costs)
     assert all(cost.step_ps for cost in costs)
@@ -94,9 +89,9 @@ def test_two_hundred_points_price_a_kernel_once_for_equal_runs(
 )
 def test_pages_that_cannot_be(pool: str, page: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        check_page(pool, page)
+        check_page(groupings().cut("engine", ENGINE, "all", 0), pool, page)
 
 
 @pytest.mark.parametrize(("pool", "page"), [("c4", 64), ("window", 64), ("all", 128), ("all", 192)])
 def test_pages_that_can_be(pool: str, page: int) -> None:
-    check_page(pool, page)
+    check_page(groupings().cut("engine", ENGINE, "all", 0), pool, page)

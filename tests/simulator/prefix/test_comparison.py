@@ -16,7 +16,7 @@ def deployed(model: str, node: str, **degrees: int) -> CacheDeployment:
     ("model", "node", "degrees", "layout", "chips"),
     [
         ("v4-flash", "h200-x8", {}, "tp8 dp1 ep1", "8 h200"),
-        ("v4-flash", "h200-x8", {"tp": 4, "dp": 2}, "tp4 dp2 ep1", "8 h200"),
+        ("v4-flash", "h200-x8", {"tp": 4, "dp": 2}, "tp4 dp2 ep8", "8 h200"),
         ("v4-pro", "gb300-nvl72", {}, "tp8 dp9 ep24", "72 gb300"),
         ("v4-pro", "gb200-nvl72", {"dp": 72}, "tp1 dp72 ep24", "72 gb200"),
         ("v4-flash", "gb300-nvl72", {}, "tp8 dp8 ep64", "64 of 72 gb300"),

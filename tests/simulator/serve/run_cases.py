@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.serve.deployment import Deployment
+from simulator.serve.deployment import DeployedReplica
 from simulator.serve.request_log import COLUMNS, RequestLog
 from simulator.serve.resources import Resource
 from simulator.serve.run import ServingRun, run_scenario
@@ -26,7 +26,7 @@ def scenario_of(**keys: Any) -> Scenario:
 
 def deployment_of(
     rule: SchedulerRule | None = None, resources: Sequence[Resource] = (), clock: Any = None
-) -> Deployment:
+) -> DeployedReplica:
     rule = rule or SchedulerRule()
     slots = Resource(name="requests", capacity=float(rule.max_requests), fixed=1.0)
     given = {
@@ -36,7 +36,9 @@ def deployment_of(
         "lanes": 1,
     }
     # What only the sizing of memory needs stays open.
-    return Deployment(**{field.name: given.get(field.name) for field in fields(Deployment)})
+    return DeployedReplica(
+        **{field.name: given.get(field.name) for field in fields(DeployedReplica)}
+    )
 
 
 def run_of(

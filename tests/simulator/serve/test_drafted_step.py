@@ -73,10 +73,10 @@ def test_prompts_pass_once_and_only_decoding_requests_again():
 @pytest.mark.parametrize(("batch", "new"), [(8, 1), (16, 4), (1, 4096)])
 def test_a_pass_is_that_of_the_mtp_layer_in_the_whole_graph(layout, batch, new):
     asked = ask(batch=layout.get("dp", 1), **layout)
-    timer = StepTimer(asked.question, asked.config, asked.chip, asked.node, drafting=True)
+    timer = StepTimer(asked, drafting=True)
     step, own = StepShape.uniform(batch, new, 8191), asked.question.layout.data
     backbone, _ = distinct_layers(asked.config)
-    ratios = (*backbone.layer_ratios, *asked.config.mtp_ratios)
+    ratios = (*backbone.layer_ratios, *(stage.ratio for stage in asked.config.mtp_stages))
     whole = backbone.model_copy(update={"num_nextn_predict_layers": 1, "compress_ratios": ratios})
     graph = build_graph(whole, step.split(own), timer.precision, mtp=True)
     kernels = lower(
@@ -97,8 +97,8 @@ def test_a_scenario_with_speculation_pays_for_its_drafts():
     changes = ["speculation={draft_tokens: 3, accepted: [1.79, 2.27, 2.5]}"]
     clock = deploy(open_scenario("fixed-8k1k", changes)).clock
     asked = ask(model="v4-flash", chip="h200", count=8, engine="sglang-0.5")
-    verify = StepTimer(asked.question, asked.config, asked.chip, asked.node)
-    draft = StepTimer(asked.question, asked.config, asked.chip, asked.node, drafting=True)
+    verify = StepTimer(asked)
+    draft = StepTimer(asked, drafting=True)
     verified = verify.total_ps(StepShape.uniform(64, 4, 8188))
     drafts = draft.total_ps(StepShape.uniform(64, 4, 8188))
     drafts += 2 * draft.total_ps(StepShape.uniform(64, 1, 8188))

@@ -24,7 +24,7 @@ BATCHES = 40
 
 def timer(model: str, chip: str, engine: str, tp: int, dp: int) -> tuple[StepTimer, StepClock]:
     asked = ask(model=model, chip=chip, count=8, tp=tp, dp=dp, ep=8, engine=engine, batch=dp)
-    found = StepTimer(asked.question, asked.config, asked.chip, asked.node)
+    found = StepTimer(asked)
     return found, StepClock(found.total_ps, 4 * asked.config.index_topk, data_ranks=dp)
 
 

@@ -378,7 +378,7 @@ def test_weight_bytes_of_a_layer_at_batch_one(model, megabytes):
         assert read / 1e6 == digits(expected, 1), kind
 
 
-def cache_read(model, n, pools=("window", "c4", "index", "c128")):
+def cache_read(model, n, pools=("window", "c4", "c4_index", "c128")):
     """MB of cache entries that a decode step at context n reads for one sequence."""
     graph = decode(model, n)
     total = 0.0
@@ -403,7 +403,7 @@ def test_cache_bytes_read_and_resident_of_a_decode_step(n, row):
     for model, read, resident in (("v4-pro", *row[:2]), ("v4-flash", *row[2:])):
         assert cache_read(model, n) == digits(read, 1)
         pools = decode(model, n).state_layout.by_pool(n)
-        kept = sum(pools[pool] for pool in ("window", "c4", "index", "c128"))
+        kept = sum(pools[pool] for pool in ("window", "c4", "c4_index", "c128"))
         assert kept / 1e6 == digits(resident, 1)
 
 
@@ -419,8 +419,10 @@ def test_cache_bytes_read_follow_the_formula():
 
 
 def test_most_of_a_long_read_is_index_keys():
-    assert cache_read("v4-pro", 2**20, ("index",)) == digits(534.8, 1)
-    assert cache_read("v4-pro", 2**20, ("index",)) / cache_read("v4-pro", 2**20) == digits(0.76, 2)
+    assert cache_read("v4-pro", 2**20, ("c4_index",)) == digits(534.8, 1)
+    assert cache_read("v4-pro", 2**20, ("c4_index",)) / cache_read("v4-pro", 2**20) == digits(
+        0.76, 2
+    )
 
 
 # --- structure ----------------------------------------------------------------------------------
@@ -548,7 +550,7 @@ def test_everything_that_is_bound_is_used(model):
     assert {name for node in graph.nodes for name in node.params} == set(graph.params)
     for name, region in graph.regions.items():
         assert any(name in node.updates for node in graph.nodes), name
-        if region.pool in ("window", "c4", "index", "c128"):
+        if region.pool in ("window", "c4", "c4_index", "c128"):
             touched = [w for n, w in works((model, 2**20, 1, True)) if name in n.regions]
             assert any(work.reads for work in touched), name
             assert any(work.appends for work in touched), name

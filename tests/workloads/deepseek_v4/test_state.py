@@ -23,7 +23,7 @@ def test_the_terms_add_up_at_any_context():
         assert terms.nbytes == state.nbytes(context)
         assert terms.per_token == {
             "c4": 30 * (context // 4) * 584,
-            "index": 30 * (context // 4) * 68,
+            "c4_index": 30 * (context // 4) * 68,
             "c128": 31 * (context // 128) * 584,
         }
 

@@ -1,0 +1,119 @@
+"""The options that name a deployment: one group, the same for every command that takes one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from simulator.lower.default_engine import DEFAULT_ENGINE
+
+_GROUP = "Deployment"
+
+
+def _option(kind: Any, text: str, *names: str) -> Any:
+    return Annotated[kind, typer.Option(*names, help=text, rich_help_panel=_GROUP)]
+
+
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Whose kernels and cache layout: a profile's name, or path to YAML [default: "
+        f"{DEFAULT_ENGINE}; ascend on Ascend chips].",
+        rich_help_panel=_GROUP,
+    ),
+]
+# Name of each option: its type and help, and its default (none: it has to be given).
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "model": (_option(str, "Model name, or path to YAML or config.json."), inspect.Parameter.empty),
+    "chip": (_option(str, "Chip name, or path to a YAML file."), inspect.Parameter.empty),
+    "count": (_option(int, "Chips; count = tp x dp x pp."), 1),
+    "tp": (_option(int | None, "Tensor-parallel degree [default: what dp and pp leave]."), None),
+    "dp": (_option(int, "Attention-data-parallel degree."), 1),
+    "ep": (_option(int | None, "Expert-parallel degree [default: all ranks if dp > 1]."), None),
+    "pp": (_option(int, "Pipeline stages."), 1),
+    "cp": (_option(int, "Ranks of a tensor group that share a request's entries."), 1),
+    "engine": (Engine, None),
+    "kv_dtype": (
+        _option(
+            str | None,
+            "Cache rows: fp8, bf16, fp4 (the engine's own of the two), mxfp4, nvfp4 or fp8-uniform "
+            "[default: the engine's].",
+        ),
+        None,
+    ),
+    "index_dtype": (
+        _option(str | None, "Index keys: fp8, fp4 or bf16 [default: the engine's]."),
+        None,
+    ),
+    "expert_dtype": (
+        _option(
+            str | None,
+            "Experts: fp4, fp8 or bf16 [default: the checkpoint's; fp8 where a chip multiplies no "
+            "fp4].",
+        ),
+        None,
+    ),
+    "page_tokens": (
+        _option(int | None, "Tokens of a page of the cache [default: the engine's]."),
+        None,
+    ),
+    "packed_keys": (
+        _option(
+            bool,
+            "Budget index keys as they are stored, where the engine budgets another row.",
+            "--packed-keys",
+        ),
+        False,
+    ),
+    "memory_share": (
+        _option(float | None, "Share of memory that the engine takes [default: its own]."),
+        None,
+    ),
+    "max_requests": (
+        _option(int | None, "Requests that the engine sets state aside for [default: its own]."),
+        None,
+    ),
+}
+
+
+# What the node that a command names decides, or what a comparison of caches does not ask.
+NOT_OF_A_NODE = ("chip", "count", "pp", "cp", "memory_share", "max_requests", "packed_keys")
+
+
+def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
+    """Give a command the options of a deployment, but for some, in place of its `deployment`.
+
+    The command gets them as a mapping for `ask_deployment`. `defaults` are those of this command.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        names = [name for name in OPTIONS if name not in without]
+        own = inspect.signature(command, eval_str=True).parameters
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=OPTIONS[name][0],
+                default=defaults.get(name, OPTIONS[name][1]),
+            )
+            for name in names
+        ]
+        parameters += [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in own.items()
+            if name != "deployment"
+        ]
+
+        def run(**given: Any) -> Any:
+            asked = {name: given.pop(name) for name in names}
+            return command(deployment=asked, **given)
+
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run
+
+    return decorate
