@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hwmodels.machine import to_ps
 from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Price, Target
@@ -9,6 +11,7 @@ from simulator.cost.priced import borrowable, kernel_of
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_price
 from simulator.kernels.causes import CAUSE_OF_RESOURCE, binding_resource, shared_out
+from simulator.kernels.parts import Parts
 from simulator.lower.kernel import Demand
 
 
@@ -54,4 +57,11 @@ def engine_price(demand: Demand, target: Target) -> Price:
         calibrated=priced.interval.calibrated,
         contends=not stage,
         cut=priced.parts.cut,
+        work=_work(demand, priced.parts),
     )
+
+
+def _work(demand: Demand, parts: Parts) -> dict[str, float]:
+    """Work of the calls; of programs that say none, that of the nodes."""
+    own = {name: float(np.asarray(value).sum()) for name, value in parts.work.items()}
+    return {"macs": float(sum(product.macs for product in demand.products))} | own

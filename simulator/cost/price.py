@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from hwmodels.chip import ChipSpec
@@ -41,7 +41,8 @@ class Price:
     factors on the duration from p10 to p90 of silicon, `priced_by` the model (a kernel family, tile
     or roofline), `calibrated` whether that was fitted on such cores and kernels. A kernel that
     `contends` slows others down by the pipes that it keeps busy. `cut` says which tiles and parts
-    the engine's rule chose: with others, more work may take less time.
+    the engine's rule chose: with others, more work may take less time. `work` is what the time is
+    for: `macs` in all, and by cause what no node asks for (see `Parts`).
     """
 
     run_ps: int
@@ -55,6 +56,7 @@ class Price:
     calibrated: bool = False
     contends: bool = True
     cut: str = ""
+    work: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def launch_ps(self) -> int:

@@ -77,6 +77,7 @@ def _record(
         shapes=texts[1],
         stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
         cut=price.cut,
+        work=price.work,
     )
 
 

@@ -27,7 +27,8 @@ class KernelRecord:
     divides the duration by what it waits for, exactly. `low_ps` to `high_ps` is where silicon is
     expected (p10 to p90); `priced_by` names the kernel family or model, which was `calibrated` on
     such cores and kernels or not; `program` and `shapes` say how and on what, `cut` into which
-    tiles and parts. `stretches` are (start, end, share of the work) where the launch went at one
+    tiles and parts; `work` is what
+    the time is for: `macs` in all, and by cause what no node asks for. `stretches` are (start, end, share of the work) where the launch went at one
     speed; none: evenly throughout.
     """
 
@@ -61,6 +62,7 @@ class KernelRecord:
     shapes: str
     stretches: tuple[tuple[int, int, float], ...] = ()
     cut: str = ""
+    work: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def duration_ps(self) -> int:

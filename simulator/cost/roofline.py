@@ -35,6 +35,7 @@ def roofline_price(demand: Demand, target: Target) -> Price:
         causes_ps={cause: part_ps for cause, part_ps in causes.items() if part_ps},
         bound=longest_resource(busy),
         priced_by="roofline",
+        work={"macs": float(sum(product.macs for product in demand.products))},
     )
 
 

@@ -103,7 +103,28 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
         bound=longest_resource(busy),
         priced_by="tile",
         cut=plan.cut,
+        work=_work(demand, plan, chip),
     )
+
+
+def _work(demand: Demand, plan: TilePlan, chip: ChipSpec) -> dict[str, float]:
+    """Multiply-adds with filled tiles, bytes that tiles fetch again, and converted values."""
+    useful = float(sum(product.macs for product in demand.products))
+    padded = sum(
+        max(float(own), product.macs)
+        for own, product in zip(plan.padded_macs, demand.products, strict=True)
+    )
+    converted = sum(
+        product.weight_elements * max(float(uses), 1.0)
+        for uses, product in zip(plan.weight_uses, demand.products, strict=True)
+        if product_rate(chip, product).convert
+    )
+    return {
+        "macs": float(padded),
+        "tile_padding_macs": float(padded) - useful,
+        "reread_bytes": float(plan.extra_llc_bytes),
+        "converted_values": float(converted),
+    }
 
 
 def _causes(

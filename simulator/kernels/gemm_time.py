@@ -49,6 +49,9 @@ class _TileTimes:
     epilogue: Floats
     join_traffic: Floats
     join_chain: Floats
+    # Multiply-adds of whole tiles, and bytes of the sums that splits leave.
+    macs: Floats
+    sums_bytes: Floats
 
     @property
     def loop(self) -> Floats:
@@ -70,6 +73,8 @@ class _TileTimes:
             self.epilogue[tiles, calls],
             self.join_traffic[tiles, calls],
             chain[tiles, calls],
+            self.macs[tiles, calls],
+            self.sums_bytes[tiles, calls],
         )
 
 
@@ -112,9 +117,8 @@ class _Gemm:
         of the cache under its bandwidth).
         """
         form, chip = self.kernel.format, self.chip
-        waves = waves_of(
-            tiles_of(self.m, tokens) * tiles_of(self.n, columns) * splits, chip.core_count
-        )
+        tiles = tiles_of(self.m, tokens) * tiles_of(self.n, columns) * splits
+        waves = waves_of(tiles, chip.core_count)
         blocks = tiles_of(self.k / splits, form.k_block)
         matrix = 2.0 * tokens * columns * form.k_block * self.work / self.core_rate()
         wait = np.full_like(matrix, self.constants["block_wait"] / chip.clock_hz)
@@ -132,6 +136,8 @@ class _Gemm:
             waves * epilogue,
             np.where(split, sums / chip.llc_bandwidth_bytes_per_s, 0.0),
             np.where(split, self.constants.get("join", 0.0) * MICRO, 0.0),
+            tiles * blocks * tokens * columns * form.k_block * self.work,
+            np.where(split, sums, 0.0),
         )
 
     def memory_seconds(self, weights_warm: Floats) -> Floats:
@@ -153,8 +159,8 @@ class _Gemm:
         total = np.sqrt(times.loop**2 + memory**2) + times.join
         return times.of_tile(total.argmin(axis=0))
 
-    def seconds(self, weights_warm: Floats) -> dict[str, Floats]:
-        """Seconds by cause, before the power limit.
+    def seconds(self, weights_warm: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Seconds by cause, before the power limit, and the work that they are for.
 
         Matrix time beyond that of the unpadded work spread over all cores is `tail`.
         """
@@ -163,7 +169,12 @@ class _Gemm:
         loop, dram = imperfectly_overlapped(times.loop, memory)
         share = loop / np.maximum(times.loop, TINY)
         useful = self.operations / (self.core_rate() * self.chip.core_count)
-        return {
+        work = {
+            "macs": times.macs,
+            "tile_padding_macs": times.macs - self.operations / 2,
+            "partial_sum_bytes": times.sums_bytes,
+        }
+        seconds = {
             "launch": np.full(self.m.shape, self.constants["floor"] * MICRO),
             "dram_bandwidth": dram,
             "llc": times.epilogue * share + times.join_traffic,
@@ -171,6 +182,7 @@ class _Gemm:
             "tail": np.maximum(times.matrix - useful, 0.0) * share,
             "serial": times.wait * share + times.join_chain,
         }
+        return seconds, work
 
 
 def _broadcast(*sizes: ArrayLike) -> Sequence[Floats]:
@@ -246,14 +258,15 @@ def gemm_family_parts(
     nearer = chip.llc_latency_s / chip.dram_latency_s
     cached = {**constants, "block_wait": constants["block_wait"] * nearer}
     near = _parts(replace(gemm, constants=cached), np.ones_like(rows), quantise)
-    return Parts(
-        {k: far.seconds[k] * (1.0 - replayed) + near.seconds[k] * replayed for k in far.seconds}
-    )
+    seconds = {
+        k: far.seconds[k] * (1.0 - replayed) + near.seconds[k] * replayed for k in far.seconds
+    }
+    return Parts(seconds, work=far.work)
 
 
 def _parts(gemm: _Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
     """Seconds with a share of the weights in cache, quantise kernels, and the power limit."""
-    seconds = gemm.seconds(weights_warm)
+    seconds, work = gemm.seconds(weights_warm)
     if quantise.any():
         form = gemm.kernel.format
         before = quantise_seconds(gemm.m, gemm.k, form, gemm.chip, gemm.constants)
@@ -261,4 +274,4 @@ def _parts(gemm: _Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
             seconds[cause] = seconds.get(cause, 0.0) + value * quantise
     busy = Parts(seconds).total
     limit = power_seconds(gemm.operations, gemm.constants["flop_energy"], gemm.chip)
-    return Parts(with_power_limit(seconds, limit, busy))
+    return Parts(with_power_limit(seconds, limit, busy), work=work)

@@ -144,7 +144,7 @@ class IndexLogits(Family):
         begin = (core_rows - 1.0) * constants["row_cycles"] / chip.clock_hz
         search = constants.get("scan_cycles", 0.0) * tokens / SCANNED_AT_ONCE / chip.clock_hz
         scan = exposed(np.ceil(tokens / chip.core_count) * search, matrix + begin)
-        memory = _memory_seconds(rows, c, chip)
+        memory, again = _memory_seconds(rows, c, chip)
         wait = np.hypot(matrix + begin + scan, memory) - (matrix + begin + scan)
         return Parts(
             {
@@ -156,7 +156,28 @@ class IndexLogits(Family):
                 "dram_bandwidth": wait,
             },
             tiles=_tiles_text(int(c["page_rows"].flat[0]), chip),
+            work=_work(calls, c, rows.requests * of_request * UNIT_KEYS, padded, again, chip),
         )
+
+
+def _work(
+    calls: Columns,
+    c: Mapping[str, Floats],
+    keys: Floats,
+    padded: Floats,
+    again: Floats,
+    chip: ChipSpec,
+) -> dict[str, Floats]:
+    """Multiply-adds of whole units of keys (`keys` of all rows) and of tiles that pages pad."""
+    pair = c["macs"] / np.maximum(c["pairs"], 1.0)
+    rate = core_rate(chip, str(np.asarray(calls["math"])[0]))
+    return {
+        "macs": keys * padded * pair,
+        "key_padding_macs": (keys - c["pairs"]) * pair,
+        "empty_tile_macs": keys * (padded - 1.0) * pair,
+        "reread_bytes": again,
+        "converted_values": keys * padded * c["values"] * rate.converts,
+    }
 
 
 def _key_cycles(
@@ -192,8 +213,10 @@ def tile_keys(page_rows: int, chip: ChipSpec) -> int:
     return min(sizes, key=lambda size: (-(-page_rows // size) * size, -size))
 
 
-def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> Floats:
+def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> tuple[Floats, Floats]:
     """Keys, queries and scores, at the rate of the cache for the share that stays warm in it.
+
+    Beside the seconds the bytes of keys that are read again.
 
     Every row reads the keys of its request. Where the keys of all requests outgrow the cache, they
     come from memory again, once for all cores that are in step on a request; cores fall in step
@@ -212,7 +235,7 @@ def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> Flo
     scattered = np.minimum(cold, keys + again) * (1.0 / run_share(c["run_bytes"], chip) - 1.0)
     slow = (cold + scattered) / chip.hbm_bandwidth_bytes_per_s
     fast = warm * once / chip.llc_bandwidth_bytes_per_s
-    return np.asarray(slow + fast, dtype=np.float64)
+    return np.asarray(slow + fast, dtype=np.float64), np.asarray(again)
 
 
 class SglangIndexLogits(IndexLogits):

@@ -78,6 +78,12 @@ class GroupedGemm:
         """Work of one step, rows of a tile that no token fills included."""
         return 2.0 * TILE_COLUMNS * STEP_DEPTH * self.tile_tokens * self.work
 
+    @property
+    def macs(self) -> Floats:
+        """Multiply-adds of all tiles, with rows and columns that nothing fills."""
+        steps = tiles_of(self.depth, STEP_DEPTH)
+        return self.tiles * steps * self.step_flops / 2
+
 
 def grouped_gemm_seconds(
     gemm: GroupedGemm, chip: ChipSpec, constants: Mapping[str, float]

@@ -138,7 +138,13 @@ class MoeFamily(Family):
         launch = np.full(tokens.shape, constants[LAUNCH.name] * MICRO)
         return joined(
             Parts({"launch": launch}),
-            *(Parts(grouped_gemm_seconds(gemm, chip, constants)) for gemm in gemms),
+            *(
+                Parts(
+                    grouped_gemm_seconds(gemm, chip, constants),
+                    work={"macs": gemm.macs, "tile_padding_macs": gemm.macs - c[f"{half}_macs"]},
+                )
+                for gemm, half in zip(gemms, ("up", "down"), strict=True)
+            ),
             Parts(self.elementwise(c, chip, constants)),
         )
 

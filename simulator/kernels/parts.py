@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,16 @@ class Parts:
     dependent steps that no unit can shorten, `tail` waves and tiles that are not full. `rows` are
     those that the fullest core has, with parts of rows, where a scheduler cuts rows; `tiles` says
     which tiles the first call has, where that follows from its sizes.
+
+    `work` is what the time was taken for: `macs` multiply-adds in all, and by cause those of them
+    that no node asks for (`..._macs`), bytes that are moved again (`..._bytes`), and values that
+    are converted. Without it the nodes' own work is all.
     """
 
     seconds: Mapping[str, Floats]
     rows: Floats | None = None
     tiles: str = ""
+    work: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.seconds) - set(CAUSES)
@@ -58,7 +63,9 @@ class Parts:
 def joined(*parts: Parts) -> Parts:
     """Calls that run one after the other."""
     seconds: dict[str, Floats] = {}
+    work: dict[str, Floats] = {}
     for part in parts:
-        for cause, value in part.seconds.items():
-            seconds[cause] = seconds[cause] + value if cause in seconds else value
-    return Parts(seconds)
+        for own, total in ((part.seconds, seconds), (part.work, work)):
+            for name, value in own.items():
+                total[name] = total[name] + value if name in total else value
+    return Parts(seconds, work=work)

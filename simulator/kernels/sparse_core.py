@@ -96,6 +96,7 @@ class Queries:
     cache_bytes: Floats
     operand_bytes: Floats
     run_bytes: Floats
+    pairs: Floats
 
     @classmethod
     def of(cls, calls: Columns) -> Queries:
@@ -105,7 +106,7 @@ class Queries:
         queries = np.maximum(c["requests"] * c["new"] * c["heads"], 1.0)
         own = (
             "requests new past heads window ratio top_k key_bytes scaled_values cache_bytes "
-            "operand_bytes run_bytes"
+            "operand_bytes run_bytes pairs"
         )
         return cls(
             macs=c["macs"] / pairs,
@@ -147,6 +148,21 @@ class Queries:
     def tiles(self, held: int) -> Floats:
         """Tiles that a query's heads take; fewer heads than a tile are padded."""
         return np.ceil(np.maximum(self.heads, 1) / held)
+
+    def work(self, held: int, keys: Floats, converted: Floats | float) -> dict[str, Floats]:
+        """Multiply-adds of tiles of `held` heads over so many keys a query, and what they pad.
+
+        `converted`: share of the queries for which keys are converted on the fly.
+        """
+        heads = self.tiles(held) * held
+        macs = self.tokens * heads * keys * self.macs
+        padded_heads = self.pairs * (heads - self.heads) * self.macs
+        return {
+            "macs": macs,
+            "head_padding_macs": padded_heads,
+            "key_padding_macs": macs - self.pairs * self.heads * self.macs - padded_heads,
+            "converted_values": self.tokens * keys * self.scaled_values * converted,
+        }
 
 
 def held_heads(tiles: Mapping[str, int], chip: ChipSpec) -> int:
@@ -253,13 +269,18 @@ def memory_seconds(q: Queries, chip: ChipSpec) -> Floats:
     return np.asarray(cold + total * warm / chip.llc_bandwidth_bytes_per_s)
 
 
-def with_memory(seconds: Mapping[str, Floats], memory: Floats, rows: Floats | None = None) -> Parts:
+def with_memory(
+    seconds: Mapping[str, Floats],
+    memory: Floats,
+    work: Mapping[str, Floats],
+    rows: Floats | None = None,
+) -> Parts:
     """Work beside its loads.
 
     Assumes: loads and work cover each other only partly: the root of the sum of their squares.
     """
     busy = np.sum([value for cause, value in seconds.items() if cause != "launch"], axis=0)
-    return Parts({**seconds, "dram_bandwidth": np.hypot(busy, memory) - busy}, rows)
+    return Parts({**seconds, "dram_bandwidth": np.hypot(busy, memory) - busy}, rows, work=work)
 
 
 class SparseCore(Family):
@@ -312,7 +333,9 @@ def two_lists(
         "matrix": np.where(prefill, waves["matrix"], work),
         "tail": np.where(prefill, waves["tail"], tail),
     }
-    return with_memory(seconds, memory_seconds(q, chip), np.where(prefill, 0.0, rows))
+    priced = np.where(prefill, keys, blocks * BLOCK_KEYS)
+    asked = q.work(held, priced, np.where(prefill, 0.0, 1.0))
+    return with_memory(seconds, memory_seconds(q, chip), asked, np.where(prefill, 0.0, rows))
 
 
 def dealt(
@@ -333,7 +356,7 @@ def dealt(
     )
     launch = np.full_like(work, chip.launch_gap_s)
     seconds = {"launch": launch, "matrix": work, "serial": begin, "tail": tail}
-    return with_memory(seconds, memory_seconds(q, chip), rows)
+    return with_memory(seconds, memory_seconds(q, chip), q.work(held, keys, 1.0), rows)
 
 
 def gathered(
@@ -347,7 +370,8 @@ def gathered(
     tile = constants["query_cycles"] + key.plain * keys
     launch = np.full_like(tile, chip.launch_gap_s)
     tiles = core_tiles(q.tokens * q.tiles(held), tile, chip)
-    return with_memory({"launch": launch, **tiles}, memory_seconds(q, chip))
+    work = q.work(held, keys, 0.0)
+    return with_memory({"launch": launch, **tiles}, memory_seconds(q, chip), work)
 
 
 def gathering(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
@@ -362,7 +386,11 @@ def gathering(calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) ->
     row = 2 * q.key_bytes + (narrow + scaled) + 2 * scaled + 2 * wide
     entries = np.where(q.ratio > 0, q.requests * (q.past + q.new) / np.maximum(q.ratio, 1.0), 0.0)
     moved = entries * row / (constants["move"] * chip.core_count * chip.clock_hz)
-    return Parts({"vector": moved})
+    work = {
+        "gathered_bytes": entries * (q.key_bytes + wide),
+        "converted_values": entries * narrow,
+    }
+    return Parts({"vector": moved}, work=work)
 
 
 def waves(
@@ -379,7 +407,8 @@ def waves(
     tiles = q.tokens * q.tiles(held)
     seconds = core_tiles(tiles, key.plain * keys, chip)
     launch = np.full_like(tiles, chip.launch_gap_s)
-    return with_memory({"launch": launch, **seconds}, memory_seconds(q, chip))
+    work = q.work(held, keys, 0.0)
+    return with_memory({"launch": launch, **seconds}, memory_seconds(q, chip), work)
 
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (SparseCore(),)}

@@ -41,7 +41,7 @@ class DemandBuilder:
     ) -> Demand:
         """Demand of one kernel of a layer, without its dense operands."""
         reads = [
-            (moved_row_bytes(self._row(node, r.region), r), r)
+            (node, moved_row_bytes(self._row(node, r.region), r), r)
             for node, work in nodes
             for r in work.reads
         ]
@@ -60,14 +60,19 @@ class DemandBuilder:
             vector_ops=sum(work.vector_ops for _, work in nodes),
             special_ops=sum(work.special_ops for _, work in nodes),
             weight_bytes=sum(sum(work.param_bytes) for _, work in nodes),
-            cache_read_bytes=sum(round(size * read.distinct) for size, read in reads),
-            cache_touch_bytes=sum(round(size * self._touches(read)) for size, read in reads),
+            cache_read_bytes=sum(round(size * read.distinct) for _, size, read in reads),
+            cache_touch_bytes=sum(round(size * self._touches(read)) for _, size, read in reads),
             cache_write_bytes=sum(
                 self._row(node, append.region).row_bytes * append.entries
                 for node, work in nodes
                 for append in work.appends
             ),
             cache_runs=self._cache_runs(nodes),
+            row_padding_bytes=sum(
+                round((size - self._row(node, read.region).row_bytes) * read.distinct)
+                for node, size, read in reads
+                if size != self._row(node, read.region).row_bytes
+            ),
             link_bytes=sum(work.link_bytes for _, work in nodes),
             link_phases=sum(work.link_phases for _, work in nodes),
             link_ranks=ranks,

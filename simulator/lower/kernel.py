@@ -78,7 +78,8 @@ class Demand:
 
     Without `priced_as` the tile model prices it. `cache_read_bytes` counts distinct entries,
     `cache_touch_bytes` every fetch by a block of queries; `cache_runs` divide reads and writes by
-    pattern (none: all in long runs). A collective joins `link_ranks` ranks out of `link_span`
+    pattern (none: all in long runs); `row_padding_bytes` of the reads are no rows but lie between
+    or around them. A collective joins `link_ranks` ranks out of `link_span`
     consecutive ones.
     """
 
@@ -94,6 +95,7 @@ class Demand:
     cache_touch_bytes: int = 0
     cache_write_bytes: int = 0
     cache_runs: tuple[CacheRuns, ...] = ()
+    row_padding_bytes: int = 0
     link_bytes: int = 0
     link_phases: int = 0
     link_ranks: int = 1

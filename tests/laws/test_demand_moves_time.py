@@ -49,9 +49,13 @@ WORKLESS = {
 FIELDS = tuple(name for name in ModelConfig.model_fields if name not in WORKLESS)
 FORMATS = (
     {"expert": "fp8"},
+    {"expert": "bf16"},
     {"index": "fp4"},
     {"index": "bf16"},
     {"kv": "bf16"},
+    {"kv": "mxfp4"},
+    {"kv": "nvfp4"},
+    {"kv": "fp8-uniform"},
     {"linear": "bf16"},
 )
 # SGLang multiplies the output projection's first half in BF16 on Hopper, however it is stored.
@@ -67,6 +71,8 @@ CASES = tuple(
     for engine, chip in MACHINES
     for fidelity in RULES
     for field in (*FIELDS, *(f"{k}={v}" for own in FORMATS for k, v in own.items()))
+    # TensorRT-LLM stores its FP8 rows so: there is nothing to change.
+    if (engine, field) != ("trtllm-1.3", "kv=fp8-uniform")
 )
 
 

@@ -18,6 +18,7 @@ from workloads.entry_format import (
     PlainEntry,
 )
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry, hadamard
+from workloads.kv_entry import Fp8UniformKvEntry, Mxfp4KvEntry, Nvfp4KvEntry
 
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 E4M3 = [m / 8 * 2**-6 for m in range(8)] + [
@@ -38,6 +39,11 @@ FORMATS = [
     Fp8IndexEntry(5),
     Bf16Entry(512),
     Bf16Entry(3),
+    Mxfp4KvEntry(448, 64),
+    Mxfp4KvEntry(33, 4),
+    Nvfp4KvEntry(448, 64),
+    Nvfp4KvEntry(17, 2),
+    Fp8UniformKvEntry(448, 64),
 ]
 
 
@@ -69,6 +75,9 @@ ENTRY_AND_ROWS = st.sampled_from(FORMATS).flatmap(lambda e: st.tuples(st.just(e)
         (Fp4IndexEntry(128), 68),  # 64 + 4 scales
         (Fp8IndexEntry(128), 132),  # 128 + 4 bytes of scale
         (Bf16Entry(512), 1024),
+        (Mxfp4KvEntry(448, 64), 368),  # 224 + 128 + 14 scales, padded to 8
+        (Nvfp4KvEntry(448, 64), 384),  # 224 + 128 + 28 scales, padded to 16
+        (Fp8UniformKvEntry(448, 64), 512),
         (Bf16Entry(128), 256),
         (Fp8KvEntry(64, 64), 64 + 128 + 8),
         (Fp8KvEntry(576, 64), 576 + 128 + 16),  # 9 scales padded to 16
