@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 a check failed; 2 bad input; 3 a model does not fit; 130 i
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -81,6 +82,8 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    # Graphs are many small objects that live long: looking through them often finds nothing.
+    gc.set_threshold(200_000, 50, 50)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows `?`

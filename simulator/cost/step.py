@@ -30,7 +30,7 @@ from simulator.cost.memory_rate import table_rate
 from simulator.cost.price import Price, PriceRule, Target
 from simulator.cost.question import AskedStep, step_of
 from simulator.cost.records import records_of, step_interval
-from simulator.cost.result import ChipPeaks, StepQuestion, StepResult
+from simulator.cost.result import ChipPeaks, MemoryUse, StepQuestion, StepResult
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import price_by_tiles
 from simulator.cost.tile_plan import tile_plans
@@ -85,12 +85,13 @@ def cost_step(
     progress: Progress | None = None,
     *,
     must_fit: bool = True,
+    memory: MemoryUse | None = None,
 ) -> StepResult:
     """Cost of one step on the busiest rank; total time is the end of its last kernel.
 
     `progress` is called with (layers done, layers in all). Raises `UnsupportedError` for a layout
     or engine that cannot serve the model, `DoesNotFitError` where memory is short, unless it need
-    not fit.
+    not fit, or its `memory` is known.
     """
     question, deployment = asked.question, asked.deployment
     config, chip, node = asked.config, asked.chip, asked.node
@@ -98,7 +99,7 @@ def cost_step(
     check_layout(config, precision, question.layout)
     check_pages(deployment.layout, model_state(config, precision).regions, config.name)
     graph = rank_graph(question, config, precision)
-    memory = step_memory(asked, must_fit=must_fit)
+    memory = memory or step_memory(asked, must_fit=must_fit)
     target = Target(chip, node, profile)
     kernels = lower(graph, target.profile, stats or RunStats())
     if question.fidelity == "cycle":

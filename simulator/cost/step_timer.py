@@ -131,7 +131,14 @@ def draft_layer(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
 
 
 def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
-    """A shorter model in which every pair of neighbouring layers occurs, and how often each does.
+    """A shorter model in which every pair of neighbouring layers occurs, and how often each does."""
+    reduced, places = layer_places(config)
+    counts = Counter(places)
+    return reduced, {layer_name(i): counts[i] for i in range(reduced.num_hidden_layers)}
+
+
+def layer_places(config: ModelConfig) -> tuple[ModelConfig, tuple[int, ...]]:
+    """A shorter model of the same layers, and of each layer the one there that costs the same.
 
     A layer costs by its own kind and by that of the layer after it, which decides how long its
     output stays in use. The shorter model is the front of the whole one, up to the layer that has
@@ -145,14 +152,10 @@ def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
     while unseen or kinds[last] != kinds[-1]:
         unseen.discard(pairs[last])
         last += 1
-    counts = Counter(pairs)
     front = [*pairs[:last], pairs[-1]]
-    repeats = {
-        layer_name(i): counts[pair] if front.index(pair) == i else 0 for i, pair in enumerate(front)
-    }
     reduced = config.cut(
         range(len(front)),
         num_hash_layers=min(config.num_hash_layers, len(front)),
         num_nextn_predict_layers=0,
     )
-    return reduced, repeats
+    return reduced, tuple(front.index(pair) for pair in pairs)
