@@ -27,9 +27,8 @@ class KernelRecord:
     divides the duration by what it waits for, exactly. `low_ps` to `high_ps` is where silicon is
     expected (p10 to p90); `priced_by` names the kernel family or model, which was `calibrated` on
     such cores and kernels or not; `program` and `shapes` say how and on what, `cut` into which
-    tiles and parts; `work` is what
-    the time is for: `macs` in all, and by cause what no node asks for. `stretches` are (start, end, share of the work) where the launch went at one
-    speed; none: evenly throughout.
+    tiles and parts; `work` is what the time is for: `macs` in all, and by cause what no node asks
+    for. `stretches` are (start, end, share of the work) where the launch went at one speed; none: evenly throughout.
     """
 
     path: str

@@ -131,7 +131,7 @@ def draft_layer(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
 
 
 def distinct_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
-    """A shorter model in which every pair of neighbouring layers occurs, and how often each does."""
+    """A shorter model with every pair of neighbouring layers, and how often each layer occurs."""
     reduced, places = layer_places(config)
     counts = Counter(places)
     return reduced, {layer_name(i): counts[i] for i in range(reduced.num_hidden_layers)}

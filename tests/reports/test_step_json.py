@@ -59,7 +59,7 @@ KERNEL_KEYS = {
     *("flops", "vector_ops", "special_ops", "weight_bytes", "activation_bytes"),
     *("cache_read_bytes", "cache_write_bytes", "dram_read_bytes", "dram_write_bytes"),
     *("link_bytes", "busy_ps", "bound", "duration_ps", "critical_ps", "causes_ps"),
-    *("low_ps", "high_ps", "calibrated", "priced_by", "program", "shapes", "cut"),
+    *("low_ps", "high_ps", "calibrated", "priced_by", "program", "shapes", "cut", "work"),
 }
 
 
