@@ -1,7 +1,7 @@
 """A step's question and answer in one sentence, and the sentence that says what was proved.
 
 "One decode step of V4-Flash for 64 requests at 131,072 tokens on 8 x H200 (TP8) takes 12.3 ms:
-5,203 tokens/s, 81.3 tokens/s a request; memory bandwidth binds 71 % of it."
+5,203 tokens/s, 81.3 tokens/s a request; it waits most for memory bandwidth (71 %)."
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reports.certainty import time_text
 from reports.quantity import count_text, number_text, share_text
 from simulator.basis.units import format_time_ps
 from simulator.cost.result import ProofLine, StepQuestion, StepResult
-from simulator.lower.default_engine import engine_text
+from simulator.engine.default_engine import engine_text
 from workloads.parallel import ParallelLayout
 
 RESOURCE_NAMES = {
@@ -25,6 +25,19 @@ RESOURCE_NAMES = {
     "link": "link bandwidth",
     "latency": "latency",
     "launch": "launch overhead",
+}
+CAUSE_NAMES = {
+    "launch": "launching kernels",
+    "dram_latency": "memory latency",
+    "dram_bandwidth": "memory bandwidth",
+    "llc": "cache bandwidth",
+    "matrix": "matrix math",
+    "l0": "filling L0 buffers from L1",
+    "vector": "vector math, conversions",
+    "tail": "idle cores and padding",
+    "power": "clock held down by power",
+    "serial": "chains of dependent steps",
+    "communication": "links between chips",
 }
 KIND_NAMES = {
     "embed": "embedding",
@@ -44,12 +57,14 @@ def answer_sentence(result: StepResult, breakdown: StepBreakdown | None = None) 
     rates = f"{number_text(tokens_per_s(result))} tokens/s"
     if question.batch > 1 and question.phase != "prefill":  # prefill ends when all have ended
         rates += f", {number_text(tokens_per_s(result) / question.batch)} tokens/s a request"
-    share = share_text(total.critical_ps_by_bound.get(total.bound, 0), result.total_ps, digits=0)
+    causes = total.critical_ps_by_cause or {"launch": 0}
+    cause = max(causes, key=lambda name: causes[name])
+    share = share_text(causes[cause], result.total_ps, digits=0)
     return (
         f"One {question.phase} step of {question.model} for {requests_text(question)} on "
         f"{machine_text(question)} with {engine_text(question.engine)} takes "
         f"{time_text(result)}: {rates}; "
-        f"{RESOURCE_NAMES[total.bound]} binds {share} of it."
+        f"it waits most for {CAUSE_NAMES[cause]} ({share})."
     )
 
 
@@ -64,10 +79,10 @@ def basis_sentence(result: StepResult) -> str:
         shortest, longest = (
             format_time_ps(ps) for ps in (result.period.shortest_ps, result.period.longest_ps)
         )
+        spread = "" if shortest == longest else f": {shortest} to {longest}"
         text += (
             f" It is the mean over {result.period.tokens:,} steps, which differ by the compressed "
-            f"entries that they complete: {shortest} to {longest} (--exact-context: that step "
-            "alone)."
+            f"entries that they complete{spread} (--exact-context: that step alone)."
         )
     if question.count > 1:
         text += (

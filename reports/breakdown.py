@@ -13,7 +13,7 @@ from functools import cached_property
 
 from simulator.cost.critical_path import critical_ps_of
 from simulator.cost.result import RESOURCES, KernelRecord, StepResult
-from simulator.kernels.causes import CAUSES, shared_out
+from simulator.kernels.causes import CAUSES, shared_out, waits_by_resource
 
 BETWEEN_LAUNCHES = "(between launches)"
 SUMMED_FIELDS = (
@@ -104,32 +104,29 @@ class StepBreakdown:
         return _largest_first([*groups, self._sum(BETWEEN_LAUNCHES, (), self.between_ps)])
 
     def _sum(self, key: str, indexes: Iterable[int], between_ps: int) -> GroupTotal:
-        critical: Counter[str] = Counter()
-        duration: Counter[str] = Counter()
         causes: Counter[str] = Counter()
+        alone: Counter[str] = Counter()
         low = high = float(between_ps)
         flops: Counter[str] = Counter()
         chosen = list(indexes)
         kernels = [self.result.kernels[index] for index in chosen]
         for index, kernel in zip(chosen, kernels, strict=True):
-            critical[kernel.bound] += self.critical_ps[index]
-            duration[kernel.bound] += kernel.duration_ps
             causes.update(self._critical_causes(index))
+            alone.update(kernel.causes_ps)
             share = self.critical_ps[index] / (kernel.duration_ps or 1)
             low, high = low + share * kernel.low_ps, high + share * kernel.high_ps
             flops.update(kernel.flops)
         if between_ps:
-            critical["launch"] += between_ps
             causes["launch"] += between_ps
         return GroupTotal(
             key=key,
             first_path=kernels[0].path if kernels else "",
             launches=len(kernels),
             scopes=len({kernel.scope for kernel in kernels}),
-            critical_ps=critical.total(),
-            duration_ps=duration.total(),
-            critical_ps_by_bound=_in_order(critical),
-            duration_ps_by_bound=_in_order(duration),
+            critical_ps=causes.total(),
+            duration_ps=alone.total(),
+            critical_ps_by_bound=_by_resource(causes),
+            duration_ps_by_bound=_by_resource(alone),
             critical_ps_by_cause={name: causes[name] for name in CAUSES if causes[name]},
             low_ps=round(low),
             high_ps=round(high),
@@ -161,7 +158,7 @@ def _amount(kernels: list[KernelRecord], field: str) -> int:
     return sum(getattr(kernel, field) for kernel in kernels)
 
 
-def _in_order(parts: Mapping[str, int]) -> dict[str, int]:
-    unknown = set(parts) - set(RESOURCES)
-    assert not unknown, f"launches bound by unknown resources {sorted(unknown)}"
-    return {name: parts[name] for name in RESOURCES if name in parts}
+def _by_resource(causes_ps: Mapping[str, int]) -> dict[str, int]:
+    """Time by the resource that it waits for, in the order of `RESOURCES`."""
+    waits = waits_by_resource(causes_ps)
+    return {name: waits[name] for name in RESOURCES if name in waits}

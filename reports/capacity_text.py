@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from reports.text_table import TextColumn, left_out, text_table
 from simulator.basis.assumptions import assumptions_of
-from simulator.layout import exact_fit, rank_memory, window_fit
-from simulator.layout.capacity import Capacity, _mixed_limits
-from simulator.layout.cited import Cited
-from simulator.layout.verdict import GIB, Verdict, mix_text, short_bytes
-from simulator.lower.default_engine import engine_text
+from simulator.capacity import exact_fit, rank_memory, window_fit
+from simulator.capacity.capacity import Capacity, _mixed_limits
+from simulator.capacity.verdict import GIB, Verdict, mix_text, short_bytes
+from simulator.engine.cited import Cited
+from simulator.engine.default_engine import engine_text
 
 if TYPE_CHECKING:
     from rich.console import Console

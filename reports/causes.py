@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from reports.answer import kind_text
+from reports.answer import CAUSE_NAMES, kind_text
 from reports.breakdown import GroupTotal
 from reports.certainty import interval_text
 from reports.palette import CAUSE_COLORS
@@ -13,19 +13,6 @@ from reports.quantity import share_text
 from simulator.basis.units import format_time_ps
 
 SHOWN_OPERATIONS = 12
-CAUSE_NAMES = {
-    "launch": "launching kernels",
-    "dram_latency": "memory latency",
-    "dram_bandwidth": "memory bandwidth",
-    "llc": "cache bandwidth",
-    "matrix": "matrix math",
-    "l0": "filling L0 buffers from L1",
-    "vector": "vector math, conversions",
-    "tail": "idle cores and padding",
-    "power": "clock held down by power",
-    "serial": "chains of dependent steps",
-    "communication": "links between chips",
-}
 
 
 def cause_bars(total: GroupTotal, groups: Sequence[GroupTotal]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from simulator.engine.profile import find_profile
 from simulator.layout.kernel_tiles import attention_waste, padded_ids
 from simulator.layout.sweep import OWN, LayoutCost
 from simulator.layout.sweep_request import AskedSweep
-from simulator.lower.profile import find_profile
 
 
 def sweep_json(asked: AskedSweep, costs: Sequence[LayoutCost]) -> dict[str, Any]:

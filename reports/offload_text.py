@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reports.offload_tables import offload_tables, small_percent
 from reports.text_table import text_table, wrapped
-from simulator.lower.default_engine import engine_text
+from simulator.engine.default_engine import engine_text
 from simulator.offload.published import HISPARSE, WHY
 from simulator.offload.study import OffloadStudy
 

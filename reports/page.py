@@ -21,7 +21,7 @@ from simulator.basis.assumptions import assumptions_of
 from simulator.basis.atomic import write_text
 from simulator.cost import critical_path
 from simulator.cost.result import ProofLine, StepResult
-from simulator.lower.default_engine import engine_text
+from simulator.engine.default_engine import engine_text
 
 _UNITS = (
     "Numbers are rounded to four digits for reading; the files hold exact integers. "

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from reports.text_table import TextColumn, left_out, text_table, wrapped
 from simulator.basis.assumptions import assumptions_of
+from simulator.cost import step_clock
 from simulator.plan import bounds, sensitivity
 from simulator.plan.outcome import Outcome
 from simulator.plan.plan_question import PlanQuestion
 from simulator.plan.search import SearchResult
 from simulator.plan.sensitivity import Sensitivity
 from simulator.plan.verdict import plan_sentence, runner_up_sentence, target_text
-from simulator.serve import deployment, replica, step_clock
+from simulator.serve import deployment, replica
 from workloads.deepseek_v4.config import find_model
 
 if TYPE_CHECKING:

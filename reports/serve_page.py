@@ -12,7 +12,7 @@ from reports.serve_figures import captions, serve_figures
 from reports.serve_text import alarms, law_sentence, serve_sentence, serve_tables
 from reports.served import Served
 from simulator.basis.atomic import write_text
-from simulator.lower.profile import find_profile
+from simulator.engine.profile import find_profile
 
 _UNITS = (
     "Times are on the simulated clock. TTFT: time to first token; TPOT: time per output token, of "

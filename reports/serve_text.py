@@ -6,7 +6,7 @@ from reports.memory_text import TextTable
 from reports.quantity import count_text, number_text, scaled_text, share_text
 from reports.served import Served
 from simulator.basis.units import format_rate
-from simulator.lower.default_engine import engine_text
+from simulator.engine.default_engine import engine_text
 from simulator.serve.scenario import Parallel
 from simulator.serve.spread import Spread
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.basis.assumptions import assumptions_of
+from simulator.cost import step_clock
 from simulator.cost.engine_notes import priced_as
 from simulator.serve import (
     decode_batch,
@@ -15,7 +16,6 @@ from simulator.serve import (
     resources,
     router,
     saturation,
-    step_clock,
     token_gaps,
 )
 from simulator.serve import metrics as measured

@@ -142,6 +142,7 @@ def _kernel_json(kernel: KernelRecord, critical_ps: int) -> dict[str, Any]:
         "flops": dict(kernel.flops),
         "busy_ps": dict(kernel.busy_ps),
         "causes_ps": dict(kernel.causes_ps),
+        "bound": kernel.bound,
         "duration_ps": kernel.duration_ps,
         "critical_ps": critical_ps,
         "stretches": [

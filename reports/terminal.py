@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reports.answer import (
-    RESOURCE_NAMES,
     answer_sentence,
     basis_sentence,
     kind_text,
@@ -99,7 +98,7 @@ def _say(console: Console, text: str, style: str | None = None) -> None:
 
 
 def _remarks(result: StepResult, breakdown: StepBreakdown, rows: Sequence[_Row]) -> list[str]:
-    lines = [_bounds(breakdown), causes_sentence(breakdown.total), memory_sentence(result.memory)]
+    lines = [causes_sentence(breakdown.total), memory_sentence(result.memory)]
     if any(cells["share"] == _HIDDEN for _, cells in rows):
         lines.append(f"{_HIDDEN.capitalize()}: {TERMS[_HIDDEN]}.")
     return lines + [f"Note: {note}" for note in result.notes]
@@ -112,13 +111,6 @@ def _more(result: StepResult) -> str:
     return (
         f"More:{behind} what the names mean, every launch: in the page (--out) and JSON (--json)."
     )
-
-
-def _bounds(breakdown: StepBreakdown) -> str:
-    total_ps = breakdown.result.total_ps
-    parts = sorted(breakdown.total.critical_ps_by_bound.items(), key=lambda item: -item[1])
-    texts = [f"{RESOURCE_NAMES[name]} {share_text(part_ps, total_ps)}" for name, part_ps in parts]
-    return f"Bound by: {', '.join(texts)}."
 
 
 def _rows(groups: Sequence[GroupTotal], breakdown: StepBreakdown, top: int) -> list[_Row]:

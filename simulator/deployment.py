@@ -9,12 +9,12 @@ from typing import Any
 from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import NodeSpec, find_node
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
-from simulator.layout.cache_layout import AS_IF_STORED, CacheLayout, ChipNeed
-from simulator.layout.entry_bytes import find_row_format
-from simulator.layout.geometry import check_pages
-from simulator.layout.sizing_rules import WindowSizing
-from simulator.lower.default_engine import default_engine
-from simulator.lower.profile import EngineProfile, find_profile, layout_of
+from simulator.engine.cache_layout import AS_IF_STORED, CacheLayout, ChipNeed
+from simulator.engine.default_engine import default_engine
+from simulator.engine.entry_bytes import find_row_format
+from simulator.engine.physical_layout import check_pages
+from simulator.engine.profile import EngineProfile, find_profile, layout_of
+from simulator.engine.sizing_rules import WindowSizing
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import model_state

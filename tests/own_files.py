@@ -47,7 +47,7 @@ def own_model(folder: Path) -> str:
 
 def own_engine(folder: Path) -> str:
     """A renamed vLLM 0.33, its kernels in a renamed file beside it."""
-    profiles = _SIMULATOR / "lower/profiles"
+    profiles = _SIMULATOR / "engine/profiles"
     copied(folder, profiles / "kernels/vllm.yaml", "engines/my-kernels.yaml")
     copied(
         folder,

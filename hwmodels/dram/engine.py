@@ -1,7 +1,7 @@
 """The compiled controller: all channels tick by tick, but for ticks in which nothing can happen.
 
 In a tick: new chunks, up to four bursts accepted a channel, returned data, refreshes that become
-due, the write-drain mode, the column slot, the row slot. `twin.py` says the same in plain Python.
+due, the write-drain mode, the column slot, the row slot. The tests have the same in plain Python.
 """
 
 from __future__ import annotations

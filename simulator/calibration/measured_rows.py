@@ -23,16 +23,16 @@ from simulator.cost.family_call import FamilyCall, Form
 from simulator.cost.price import Target
 from simulator.cost.priced import borrowable
 from simulator.cost.programs import program_calls
+from simulator.engine.kernel import Kernel
+from simulator.engine.kernel_section import FamilyRule
+from simulator.engine.lowering import lower
+from simulator.engine.phase import Phase
+from simulator.engine.profile import EngineProfile, find_profile
+from simulator.engine.sizes import row as sizes_row
 from simulator.kernels.constants_file import constants_for, held_constants
 from simulator.kernels.parts import CAUSES, Floats, Parts
 from simulator.kernels.registry import find_family
 from simulator.kernels.warmth import ROTATION_FADE, rotated_warm_share, warm_share
-from simulator.lower.kernel import Kernel
-from simulator.lower.kernel_section import FamilyRule
-from simulator.lower.lowering import lower
-from simulator.lower.phase import Phase
-from simulator.lower.profile import EngineProfile, find_profile
-from simulator.lower.sizes import row as sizes_row
 from workloads.run_stats import RunStats
 
 # Constants under trial, by family, for rows of one core architecture.

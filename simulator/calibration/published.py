@@ -17,6 +17,7 @@ from pydantic import model_validator
 from hwmodels.chip import find_chip
 from simulator.basis.errors import V4SimError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
+from simulator.engine.kernel_section import CoreRule
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.gemm import Bf16Gemm, Fp8DeepGemm
 from simulator.kernels.gemm_time import gemm_parts
@@ -25,7 +26,6 @@ from simulator.kernels.link_traffic import gathered, ring_reduced
 from simulator.kernels.nccl import ring_parts
 from simulator.kernels.parts import Floats
 from simulator.kernels.sparse_core import dealt, two_lists
-from simulator.lower.kernel_section import CoreRule
 
 PATH = Path(__file__).parent / "published.yaml"
 GEMMS = {"gemm_bf16": Bf16Gemm(), "gemm_fp8_deepgemm": Fp8DeepGemm()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from simulator.capacity.capacity import capacity_of
+from simulator.capacity.capacity_question import ContextShare
 from simulator.claims.serving_computed import COMPUTED
 from simulator.claims.serving_row import ServingRow
-from simulator.layout.capacity import capacity_of
-from simulator.layout.capacity_question import ContextShare
 from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.metrics import Summary, summarize
 from simulator.serve.run import require_finished, run_scenario

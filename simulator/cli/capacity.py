@@ -35,9 +35,9 @@ def capacity(
     --model v4-flash --chip b200 --count 8 --dp 8 --context 1048576 --engine vllm-0.33
     """
     from reports.capacity_text import capacity_to_json, print_capacity
-    from simulator.layout.capacity import capacity_of
-    from simulator.layout.capacity_question import ask_capacity
-    from simulator.layout.verdict import UNSUPPORTED, judge
+    from simulator.capacity.capacity import capacity_of
+    from simulator.capacity.capacity_question import ask_capacity
+    from simulator.capacity.verdict import UNSUPPORTED, judge
 
     try:
         question = ask_capacity(

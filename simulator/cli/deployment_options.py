@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simulator.lower.default_engine import DEFAULT_ENGINE
+from simulator.engine.default_engine import DEFAULT_ENGINE
 
 _GROUP = "Deployment"
 

@@ -46,7 +46,7 @@ def compare(
         str,
         typer.Option(
             help="Window policies: full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, "
-            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS; + joins them."
+            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, engine (its own); + joins."
         ),
     ] = "full,periodic:512,boundary,periodic:4096+boundary,zero",
     reference: Annotated[
@@ -111,7 +111,6 @@ def compare(
     from workloads.traffic.readers import read_trace
 
     unused = _check_options(context, reference)
-    chosen = parse_window_policies(policies)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
     stored = None
@@ -126,6 +125,8 @@ def compare(
             choose=choose,
             share_link=share_link,
         )
+    own = None if stored is None else stored.layout.retention.policy
+    chosen = parse_window_policies(policies, own)
     with error_console().status(f"reading {trace.name}"):
         read = read_trace(
             trace,
@@ -185,7 +186,7 @@ def _on_tiers(
 ) -> None:
     """Replay, write, print."""
     from simulator.cost.engine_notes import priced_as
-    from simulator.layout.room_note import room_note
+    from simulator.cost.memory import room_note
     from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
 
@@ -352,7 +353,7 @@ def _print(
 
 
 def _machine(deployment: CacheDeployment) -> str:
-    from simulator.lower.default_engine import engine_text
+    from simulator.engine.default_engine import engine_text
 
     question = deployment.asked.question
     return f"{question.model} on {question.count} {question.chip}, {engine_text(question.engine)}"

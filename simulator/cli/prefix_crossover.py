@@ -39,15 +39,15 @@ def crossover(
 
     Example: v4sim prefix crossover --model v4-pro --node b200-x8
     """
-    from simulator.lower.default_engine import engine_text
+    from simulator.engine.default_engine import engine_text
     from simulator.prefix.comparison import deployment_for, restore_setup
     from simulator.prefix.crossover import crossover as cross
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
 
-    chosen = parse_window_policies(policies)
     lengths = parse_token_sizes(prefixes, "prefix length")
     stored = deployment_for(**deployment, node=node, tiers=tiers)
+    chosen = parse_window_policies(policies, stored.layout.retention.policy)
     longest = stored.asked.config.max_position_embeddings
     if new_tokens < 1 or max(lengths) + new_tokens > longest:
         raise InputError(
@@ -104,7 +104,7 @@ def _print(
     found: list[Crossover], deployment: CacheDeployment, machine: str, new_tokens: int
 ) -> None:
     from reports.text_table import text_table, wrapped
-    from simulator.layout.room_note import room_note
+    from simulator.cost.memory import room_note
 
     width = console().width
     answer = (

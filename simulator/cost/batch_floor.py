@@ -14,7 +14,7 @@ from hwmodels.machine import PICOSECONDS, to_ps
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
 from simulator.cost.roofline import unit_seconds
-from simulator.lower.kernel import Demand, Operand
+from simulator.engine.kernel import Demand, Operand
 
 Floats = NDArray[np.float64]
 # The pipes that kernels side by side share, in the order of `PIPES` but for the link.

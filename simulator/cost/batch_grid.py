@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hwmodels.chip import ChipSpec
 from simulator.cost.batch_floor import Floats
 from simulator.cost.tile_buffers import tile_holder
-from simulator.lower.kernel import Demand, Shape
-from simulator.lower.profile import EngineProfile
+from simulator.engine.kernel import Demand, Shape
+from simulator.engine.profile import EngineProfile
 
 # Rows, columns and depth of the products at one place of the demands.
 Extents = tuple[Floats, Floats, Floats]

@@ -15,7 +15,7 @@ from hwmodels.bandwidth import efficiency
 from hwmodels.chip import ChipSpec
 from simulator.cost.batch_floor import Floats, Floors, NumberTable
 from simulator.cost.recording import Recording
-from simulator.lower.kernel import Demand
+from simulator.engine.kernel import Demand
 
 
 class MemoryBatch:

@@ -21,7 +21,7 @@ from simulator.cost.tile_buffers import (
     running_cores,
 )
 from simulator.cost.tile_plan import elementwise_bytes, value_bytes
-from simulator.lower.kernel import Demand, Product, Shape
+from simulator.engine.kernel import Demand, Product, Shape
 
 _SIZES = ("count", "rows", "columns", "depth", "macs", "weight_elements", "partial_columns")
 

@@ -17,9 +17,9 @@ from simulator.cost.layer_time import Cost
 from simulator.cost.price import Target
 from simulator.cost.priced import kernel_of
 from simulator.cost.recording import Number, Recording
+from simulator.engine.kernel import Demand
 from simulator.kernels.causes import part_of
 from simulator.kernels.constants_file import FamilyFile, held_constants
-from simulator.lower.kernel import Demand
 
 # Seconds of a kernel by cause.
 Seconds = Mapping[str, float]

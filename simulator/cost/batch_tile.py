@@ -19,7 +19,7 @@ from simulator.cost.price import Target
 from simulator.cost.recording import Recording
 from simulator.cost.tile import pipelined_ps
 from simulator.cost.tile_buffers import running_cores
-from simulator.lower.kernel import Demand, Product
+from simulator.engine.kernel import Demand, Product
 
 _NO_PRODUCT = MathRate("matrix", 1.0)
 

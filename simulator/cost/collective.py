@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwmodels.node import NodeSpec
-from simulator.lower.kernel import Demand
+from simulator.engine.kernel import Demand
 
 
 def link_seconds(demand: Demand, node: NodeSpec | None, *, bound: bool = False) -> float:

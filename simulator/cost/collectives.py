@@ -12,11 +12,11 @@ from simulator.cost.collective import link_seconds, outside_share
 from simulator.cost.family_call import Columns, FamilyCall
 from simulator.cost.price import Target
 from simulator.cost.priced import borrowable, constants_of
+from simulator.engine.kernel import Demand
+from simulator.engine.sizes import Row, row
 from simulator.kernels.nccl import MICRO, TERA, NcclRing, rank_bytes_per_s
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
-from simulator.lower.kernel import Demand
-from simulator.lower.sizes import Row, row
 
 _RING = NcclRing()
 

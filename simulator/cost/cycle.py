@@ -23,7 +23,7 @@ from simulator.cost.price import Price, Target
 from simulator.cost.tile import price_by_tiles
 from simulator.cost.tile_plan import Values
 from simulator.cost.traffic import Traffic
-from simulator.lower.kernel import Demand, Kernel
+from simulator.engine.kernel import Demand, Kernel
 from workloads.graph import Graph
 from workloads.run_stats import RunStats
 

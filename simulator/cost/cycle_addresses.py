@@ -22,7 +22,7 @@ from hwmodels.llc.accesses import (
     stated_picks,
 )
 from hwmodels.llc.spec import CacheSpec
-from simulator.lower.kernel import Demand, Kernel
+from simulator.engine.kernel import Demand, Kernel
 from workloads.graph import Graph, Node
 from workloads.op import Array
 from workloads.ops import ExpertDown, ExpertUp, SparseAttention

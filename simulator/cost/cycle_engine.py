@@ -16,8 +16,7 @@ from simulator.cost.engine_price import engine_price
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.traffic import Traffic
-from simulator.kernels.causes import binding_resource
-from simulator.lower.kernel import Demand
+from simulator.engine.kernel import Demand
 from workloads.run_stats import RunStats
 
 
@@ -74,5 +73,4 @@ def stretched(price: Price, factor: float, floor_ps: int) -> Price:
         run_ps=price.run_ps + change,
         busy_ps={**price.busy_ps, "memory": memory},
         causes_ps=causes,
-        bound=binding_resource(causes),
     )

@@ -14,7 +14,7 @@ from simulator.cost.cycle_addresses import Addresses
 from simulator.cost.cycle_window import Window, joined_windows, kernel_window, window_curve
 from simulator.cost.price import Price
 from simulator.cost.timeline import Placed, simulate_layer
-from simulator.lower.kernel import Demand, Kernel
+from simulator.engine.kernel import Demand, Kernel
 
 # Addresses of kernels by demand, and the price of a kernel whose memory is slower by a factor.
 AddressesOf = Mapping[Demand, Addresses]

@@ -24,7 +24,7 @@ from hwmodels.llc.spec import CacheSpec, chip_cache
 from simulator.cost.cycle_addresses import Addresses
 from simulator.cost.memory_mix import memory_mix
 from simulator.cost.traffic import Traffic
-from simulator.lower.kernel import Demand
+from simulator.engine.kernel import Demand
 
 # Bytes in flight within a channel's DRAM: few, some, and as many as fill it.
 LOADS_A_CHANNEL = (2048, 6144, 32_768)

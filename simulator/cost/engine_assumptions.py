@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from hwmodels.chip import ChipSpec
 from simulator.cost.price import Price
+from simulator.engine.kernel import Demand
 from simulator.kernels.interval import Interval, interval_of_sum
-from simulator.lower.kernel import Demand
 
 
 def always_assumed() -> tuple[object, ...]:
@@ -41,11 +41,11 @@ def engine_assumed(prices: Iterable[tuple[Demand, Price]]) -> tuple[object, ...]
 
 def _shared() -> list[object]:
     from simulator.cost.engine_price import engine_price
+    from simulator.engine.kernel_section import FusedKernel
+    from simulator.engine.phase import is_decode, uniform
+    from simulator.engine.physical_layout import PoolGeometry
     from simulator.kernels.warmth import warm_share
     from simulator.kernels.waves import waves_of
-    from simulator.layout.geometry import PoolGeometry
-    from simulator.lower.kernel_section import FusedKernel
-    from simulator.lower.phase import is_decode, uniform
 
     return [
         engine_price,

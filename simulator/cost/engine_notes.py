@@ -6,8 +6,8 @@ from hwmodels.chip import ChipSpec
 from simulator.cost.math_rate import math_rate
 from simulator.cost.question import AskedStep
 from simulator.cost.result import StepQuestion
-from simulator.lower.default_engine import IDEAL
-from simulator.lower.profile import EngineProfile
+from simulator.engine.default_engine import IDEAL
+from simulator.engine.profile import EngineProfile
 
 # Formats in which the engines' attention kernels were measured.
 INDEX_DTYPE, KV_DTYPE = "fp8", "fp8"

@@ -10,9 +10,9 @@ from simulator.cost.price import Price, Target
 from simulator.cost.priced import borrowable, kernel_of
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_price
-from simulator.kernels.causes import CAUSE_OF_RESOURCE, binding_resource, shared_out
+from simulator.engine.kernel import Demand
+from simulator.kernels.causes import CAUSE_OF_RESOURCE, shared_out
 from simulator.kernels.parts import Parts
-from simulator.lower.kernel import Demand
 
 
 def engine_price(demand: Demand, target: Target) -> Price:
@@ -50,7 +50,6 @@ def engine_price(demand: Demand, target: Target) -> Price:
         busy_ps={**floor.busy_ps, "launch": launch},
         traffic=floor.traffic,
         causes_ps=causes,
-        bound=binding_resource(causes),
         priced_by=priced.family,
         low=priced.interval.low,
         high=priced.interval.high,

@@ -7,7 +7,7 @@ from hwmodels.chip import ChipSpec
 from hwmodels.llc.spec import chip_cache
 from simulator.cost.tile_plan import value_bytes
 from simulator.cost.traffic import Traffic
-from simulator.lower.kernel import Demand, Shape
+from simulator.engine.kernel import Demand, Shape
 
 
 def fetch_factor(demand: Demand, moved: Traffic, chip: ChipSpec) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import UnsupportedError
-from simulator.lower.kernel import Product, Shape
+from simulator.engine.kernel import Product, Shape
 
 # Multiply by the scale, and place the bits: per converted weight. Guessed: two instructions.
 CONVERT_OPS_PER_WEIGHT = 2

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from simulator.basis.errors import DoesNotFitError
+from simulator.basis.errors import DoesNotFitError, InputError
 from simulator.basis.whole import ceil_div
+from simulator.capacity.capacity import Capacity, capacity_of
+from simulator.capacity.capacity_question import CapacityQuestion, ContextShare
+from simulator.capacity.verdict import judge
 from simulator.cost.question import AskedStep
 from simulator.cost.result import MemoryUse
-from simulator.layout.capacity import Capacity, capacity_of
-from simulator.layout.capacity_question import CapacityQuestion, ContextShare
-from simulator.layout.verdict import judge
 
 # Tokens in flight that engines set workspace aside for, whatever a step has.
 USUAL_STEP_TOKENS = 8192
@@ -59,3 +59,36 @@ def memory_of(asked: AskedStep, capacity: Capacity) -> MemoryUse:
         workspace_bytes=capacity.activation_bytes,
         capacity_bytes=capacity.question.pool_bytes_allowed,
     )
+
+
+def room_note(asked: AskedStep) -> str | None:
+    """What is wrong with the room for the requests of a question; None where they fit.
+
+    As `v4sim capacity` counts it, with 8,192 tokens in flight.
+    """
+    question = asked.question
+    try:
+        capacity = capacity_of(
+            CapacityQuestion(
+                deployment=asked.deployment,
+                contexts=(ContextShare(context_tokens=question.context, share=1.0),),
+                in_flight_tokens=USUAL_STEP_TOKENS,
+            )
+        )
+    except InputError:
+        return None
+    if capacity.budget_bytes < 0:
+        over = -capacity.budget_bytes / 2**30
+        return (
+            f"{question.model} with experts in {question.expert_dtype} does not fit "
+            f"{question.count} x {question.chip} as {question.layout}: weights and workspace "
+            f"exceed what {question.engine} may use of a chip by {over:,.2f} GiB, and times are "
+            "as if they did fit (v4sim capacity says what would)"
+        )
+    if capacity.requests < question.batch:
+        return (
+            f"pools of {question.engine} hold {capacity.requests:,.2f} requests of "
+            f"{question.context:,} tokens, not the {question.batch:,} of this step (v4sim capacity "
+            "says why)"
+        )
+    return None

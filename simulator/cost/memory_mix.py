@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwmodels.bandwidth.mix import Mix, MixPart, joined_parts
 from simulator.cost.traffic import Traffic
-from simulator.lower.kernel import Demand
+from simulator.engine.kernel import Demand
 
 
 def memory_mix(demand: Demand, moved: Traffic) -> Mix:

@@ -11,7 +11,7 @@ from hwmodels.chip import ChipSpec
 from simulator.cost.memory_mix import memory_mix
 from simulator.cost.tile_plan import Values
 from simulator.cost.traffic import Traffic
-from simulator.lower.kernel import Demand
+from simulator.engine.kernel import Demand
 
 # Bytes per second for numbers of bytes in flight over the whole chip.
 MemoryRate = Callable[[Values], Values]

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
-from simulator.cost.result import RESOURCES
 from simulator.cost.traffic import Traffic
+from simulator.engine.kernel import Demand
+from simulator.engine.profile import EngineProfile, FusedKernel
+from simulator.kernels.causes import binding_resource
 from simulator.kernels.interval import UNMODELLED
-from simulator.lower.kernel import Demand
-from simulator.lower.profile import EngineProfile, FusedKernel
 
 # What kernels side by side share.
 PIPES = ("matrix", "vector", "special", "memory", "llc", "link")
@@ -37,7 +37,7 @@ class Price:
     """A kernel alone: launch gap, then `run_ps`.
 
     `busy_ps` is what each resource alone would need, launch gap included; `causes_ps` divides the
-    duration by what it waits for; `bound` is the resource that sets it. `low` and `high` are
+    duration by what it waits for. `low` and `high` are
     factors on the duration from p10 to p90 of silicon, `priced_by` the model (a kernel family, tile
     or roofline), `calibrated` whether that was fitted on such cores and kernels. A kernel that
     `contends` slows others down by the pipes that it keeps busy. `cut` says which tiles and parts
@@ -49,7 +49,6 @@ class Price:
     busy_ps: Mapping[str, int]
     traffic: Traffic
     causes_ps: Mapping[str, int]
-    bound: str
     priced_by: str
     low: float = UNMODELLED.low
     high: float = UNMODELLED.high
@@ -57,6 +56,11 @@ class Price:
     contends: bool = True
     cut: str = ""
     work: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> str:
+        """Resource that most of the duration waits for."""
+        return binding_resource(self.causes_ps)
 
     @property
     def launch_ps(self) -> int:
@@ -75,11 +79,6 @@ class Price:
             return {}
         busy = ((pipe, self.busy_ps.get(pipe, 0)) for pipe in PIPES)
         return {pipe: min(1.0, busy_ps / self.run_ps) for pipe, busy_ps in busy if busy_ps}
-
-
-def longest_resource(busy_ps: Mapping[str, int]) -> str:
-    """Resource that would take longest alone."""
-    return max(RESOURCES, key=lambda resource: busy_ps.get(resource, 0))
 
 
 PriceRule = Callable[[Demand, Target], Price]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from hwmodels.chip import ChipSpec
 from simulator.cost.price import Target
+from simulator.engine.kernel import Demand
+from simulator.engine.kernel_section import FamilyRule, FusedKernel
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constants_file import StoredConstants, constants_for
 from simulator.kernels.interval import UNCALIBRATED_WIDENING, Interval, interval_of
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
-from simulator.lower.kernel import Demand
-from simulator.lower.kernel_section import FamilyRule, FusedKernel
 
 
 @dataclass(frozen=True, slots=True)

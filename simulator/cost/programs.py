@@ -18,6 +18,9 @@ from simulator.cost.collectives import all_reduce, exchange, gather_scatter
 from simulator.cost.family_call import Columns, FamilyCall
 from simulator.cost.price import Target
 from simulator.cost.priced import Borrowable, borrowable, constants_of, kernel_of
+from simulator.engine.kernel import Demand, Product
+from simulator.engine.kernel_section import CoreRule, FusedKernel
+from simulator.engine.sizes import Row, row
 from simulator.kernels import sparse_core
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.elementwise import elementwise_parts
@@ -26,9 +29,6 @@ from simulator.kernels.gemm import GemmFamily
 from simulator.kernels.moe_layer import MoeFamily
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
-from simulator.lower.kernel import Demand, Product
-from simulator.lower.kernel_section import CoreRule, FusedKernel
-from simulator.lower.sizes import Row, row
 
 BF16_BYTES = 2
 _CORE_FORMS = {

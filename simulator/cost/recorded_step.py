@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from simulator.cost.recorded_shape import RecordedShape, Shapes
 from simulator.cost.recorded_stats import recorded_stats
 from simulator.cost.recording import Recording
-from simulator.lower.kernel import Demand, Kernel
-from simulator.lower.lowering import lower
-from simulator.lower.profile import EngineProfile
+from simulator.engine.kernel import Demand, Kernel
+from simulator.engine.lowering import lower
+from simulator.engine.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision

@@ -11,9 +11,9 @@ from simulator.cost.critical_path import critical_ps_of
 from simulator.cost.price import Price
 from simulator.cost.result import KernelRecord
 from simulator.cost.timeline import Timed
+from simulator.engine.shape_text import program_text, shape_text
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
 from simulator.kernels.interval import Interval, interval_of_sum
-from simulator.lower.shape_text import program_text, shape_text
 
 
 def records_of(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
@@ -67,7 +67,6 @@ def _record(
         dram_write_bytes=price.traffic.dram_write_bytes,
         link_bytes=demand.link_bytes,
         busy_ps=price.busy_ps,
-        bound=price.bound,
         causes_ps=causes,
         low_ps=round(duration * price.low),
         high_ps=round(duration * price.high),

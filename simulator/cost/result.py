@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simulator.kernels.causes import binding_resource
 from workloads.parallel import ParallelLayout
 
 if TYPE_CHECKING:
@@ -23,12 +24,13 @@ class KernelRecord:
 
     `path` is scope/name; `kind` the kind of layer (embed, swa, csa, hca, mtp, head); `nodes` the
     graph nodes fused into it. `flops` by math class. `dram_*` count bytes after the LLC. `busy_ps`
-    is the time each resource alone would need; `bound` the one that sets the duration; `causes_ps`
-    divides the duration by what it waits for, exactly. `low_ps` to `high_ps` is where silicon is
-    expected (p10 to p90); `priced_by` names the kernel family or model, which was `calibrated` on
-    such cores and kernels or not; `program` and `shapes` say how and on what, `cut` into which
+    is the time each resource alone would need; `causes_ps` divides the duration by what it waits
+    for, exactly, and `bound` is the resource of most of it. `low_ps` to `high_ps` is where silicon
+    is expected (p10 to p90); `priced_by` names the kernel family or model, which was `calibrated`
+    on such cores and kernels or not; `program` and `shapes` say how and on what, `cut` into which
     tiles and parts; `work` is what the time is for: `macs` in all, and by cause what no node asks
-    for. `stretches` are (start, end, share of the work) where the launch went at one speed; none: evenly throughout.
+    for. `stretches` are (start, end, share of the work) where the launch went at one speed; none:
+    evenly throughout.
     """
 
     path: str
@@ -51,7 +53,6 @@ class KernelRecord:
     dram_write_bytes: int
     link_bytes: int
     busy_ps: Mapping[str, int]
-    bound: str
     causes_ps: Mapping[str, int]
     low_ps: int
     high_ps: int
@@ -67,6 +68,11 @@ class KernelRecord:
     def duration_ps(self) -> int:
         """End minus start."""
         return self.end_ps - self.start_ps
+
+    @property
+    def bound(self) -> str:
+        """Resource that most of the duration waits for."""
+        return binding_resource(self.causes_ps)
 
     @property
     def total_flops(self) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
-from simulator.cost.price import Price, Target, longest_resource
+from simulator.cost.price import Price, Target
 from simulator.cost.traffic import traffic
+from simulator.engine.kernel import Demand
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
-from simulator.lower.kernel import Demand
 
 
 def roofline_price(demand: Demand, target: Target) -> Price:
@@ -33,7 +33,6 @@ def roofline_price(demand: Demand, target: Target) -> Price:
         busy_ps=busy,
         traffic=moved,
         causes_ps={cause: part_ps for cause, part_ps in causes.items() if part_ps},
-        bound=longest_resource(busy),
         priced_by="roofline",
         work={"macs": float(sum(product.macs for product in demand.products))},
     )

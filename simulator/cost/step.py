@@ -16,6 +16,7 @@ from hwmodels.llc.spec import chip_cache
 from hwmodels.node import NodeSpec
 from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
+from simulator.capacity.rank_memory import activation_bytes, weight_bytes, workspace_bytes
 from simulator.cost.collective import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
@@ -37,13 +38,12 @@ from simulator.cost.tile_plan import tile_plans
 from simulator.cost.timeline import Progress, timeline
 from simulator.cost.traffic import traffic
 from simulator.count.count import count_graph
-from simulator.layout.geometry import check_pages
-from simulator.layout.rank_memory import activation_bytes, weight_bytes, workspace_bytes
-from simulator.lower.cache_runs import append_runs, read_runs
-from simulator.lower.demand import DemandBuilder
-from simulator.lower.kernel import Demand, Kernel
-from simulator.lower.lowering import lower
-from simulator.lower.profile import EngineProfile
+from simulator.engine.cache_runs import append_runs, read_runs
+from simulator.engine.demand import DemandBuilder
+from simulator.engine.kernel import Demand, Kernel
+from simulator.engine.lowering import lower
+from simulator.engine.physical_layout import check_pages
+from simulator.engine.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision

@@ -18,9 +18,9 @@ from simulator.cost.recorded_shape import Shapes
 from simulator.cost.recorded_step import Deployment
 from simulator.cost.step import FIDELITIES
 from simulator.cost.timeline import layer_durations
-from simulator.layout.geometry import check_pages
-from simulator.lower.kernel import Demand
-from simulator.lower.lowering import lower
+from simulator.engine.kernel import Demand
+from simulator.engine.lowering import lower
+from simulator.engine.physical_layout import check_pages
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.state import layer_name, model_state, mtp_name

@@ -16,13 +16,13 @@ from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
 from simulator.cost.memory_rate import MemoryRate, MemoryRule, table_rate
-from simulator.cost.price import Price, Target, longest_resource
+from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile_buffers import running_cores
 from simulator.cost.tile_plan import TilePlan, Values, tile_plans
 from simulator.cost.traffic import Traffic
+from simulator.engine.kernel import Demand
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
-from simulator.lower.kernel import Demand
 
 _UNITS = ("matrix", "vector", "special", "link")
 
@@ -100,7 +100,6 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
         busy_ps=busy,
         traffic=floor.traffic,
         causes_ps=causes,
-        bound=longest_resource(busy),
         priced_by="tile",
         cut=plan.cut,
         work=_work(demand, plan, chip),

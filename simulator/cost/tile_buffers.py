@@ -14,7 +14,7 @@ from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError, UnsupportedError
 from simulator.basis.units import format_bytes
 from simulator.cost.math_rate import MathRate, product_rate
-from simulator.lower.kernel import Demand, Shape
+from simulator.engine.kernel import Demand, Shape
 
 Values = float | NDArray[np.float64]
 

@@ -20,8 +20,8 @@ from simulator.cost.tile_buffers import (
     running_cores,
     tile_holder,
 )
-from simulator.lower.kernel import Demand, Product, Shape
-from simulator.lower.profile import EngineProfile
+from simulator.engine.kernel import Demand, Product, Shape
+from simulator.engine.profile import EngineProfile
 
 Floats = NDArray[np.float64]
 Values = float | Floats

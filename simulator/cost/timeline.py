@@ -14,7 +14,7 @@ from hwmodels.chip import ChipSpec
 from hwmodels.machine import Machine
 from hwmodels.shared_pipes import Job, Stretch
 from simulator.cost.price import Price
-from simulator.lower.kernel import Kernel
+from simulator.engine.kernel import Kernel
 
 Progress = Callable[[int, int], None]
 

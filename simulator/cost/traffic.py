@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.lower.kernel import Demand, Operand
+from simulator.engine.kernel import Demand, Operand
 
 
 @dataclass(frozen=True, slots=True)

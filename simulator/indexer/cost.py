@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError, UnsupportedError
+from simulator.capacity.verdict import judge
 from simulator.cost.critical_path import critical_ps_of
 from simulator.cost.engine_price import engine_price
 from simulator.cost.memory import step_capacity
@@ -20,11 +21,10 @@ from simulator.cost.records import records_of
 from simulator.cost.result import StepQuestion
 from simulator.cost.step import rank_graph
 from simulator.cost.timeline import timeline
+from simulator.engine.entry_bytes import find_row_format
+from simulator.engine.kernel import Demand, Kernel
+from simulator.engine.lowering import lower
 from simulator.indexer.index_kernel import index_math, is_scan, scans
-from simulator.layout.entry_bytes import find_row_format
-from simulator.layout.verdict import judge
-from simulator.lower.kernel import Demand, Kernel
-from simulator.lower.lowering import lower
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import model_state

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hwmodels.chip import ChipSpec
-from simulator.lower.kernel import Kernel
+from simulator.engine.kernel import Kernel
 from workloads.graph import Graph
 from workloads.ops import IndexScore
 

@@ -116,6 +116,7 @@ def _made_up(config: ModelConfig, entries: int, seed: int) -> Iterator[IndexCase
 def _assumptions(synthetic: bool) -> tuple[str, ...]:
     from hwmodels.bandwidth.efficiency import memory_efficiency, mix_efficiency
     from hwmodels.shared_pipes import SharedPipes
+    from simulator.capacity.rank_memory import activation_bytes, weight_bytes, workspace_bytes
     from simulator.cost.math_rate import math_rate
     from simulator.cost.memory_mix import memory_mix
     from simulator.cost.memory_rate import table_rate
@@ -123,8 +124,7 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
     from simulator.cost.tile import price_by_tiles
     from simulator.cost.tile_plan import tile_plans
     from simulator.cost.timeline import timeline
-    from simulator.layout.rank_memory import activation_bytes, weight_bytes, workspace_bytes
-    from simulator.lower.demand import DemandBuilder
+    from simulator.engine.demand import DemandBuilder
 
     made_up: Sequence[object] = (distributions,) if synthetic else ()
     return assumptions_of(

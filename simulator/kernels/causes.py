@@ -86,10 +86,16 @@ def part_of(cause: str, total_ps: int, weights: Mapping[str, float]) -> int:
     return part_ps + (rank < missing)
 
 
-def binding_resource(causes_ps: Mapping[str, int]) -> str:
-    """The resource that most of the time waits for; launches where there is no time."""
+def waits_by_resource(causes_ps: Mapping[str, int]) -> dict[str, int]:
+    """Time by the resource that it waits for."""
     waits: dict[str, int] = {}
     for cause, part_ps in causes_ps.items():
         resource = RESOURCE_OF_CAUSE[cause]
         waits[resource] = waits.get(resource, 0) + part_ps
+    return waits
+
+
+def binding_resource(causes_ps: Mapping[str, int]) -> str:
+    """The resource that most of the time waits for; launches where there is no time."""
+    waits = waits_by_resource(causes_ps)
     return max(waits, key=lambda resource: waits[resource]) if waits else "launch"

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from hwmodels.chip import ChipSpec
+from simulator.engine.kernel_section import CoreRule
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
 from simulator.kernels.core_rates import core_rate
@@ -23,7 +24,6 @@ from simulator.kernels.family import Columns, Family
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.warmth import run_share, warm_share
 from simulator.kernels.waves import waves_of
-from simulator.lower.kernel_section import CoreRule
 
 # Keys of a block, the step of a tile's loop (FlashMLA 9241ae3).
 BLOCK_KEYS = 64

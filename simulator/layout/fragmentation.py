@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.layout.block_fit import block_bytes, group_bytes
-from simulator.layout.geometry import CacheGeometry, PoolGeometry
+from simulator.capacity.block_fit import block_bytes, group_bytes
+from simulator.engine.physical_layout import CacheGeometry, PoolGeometry
+from simulator.engine.sizing_rules import BlockGroup, BlockSizing
 from simulator.layout.request_mix import Lengths, RequestMix, mean
-from simulator.layout.sizing_rules import BlockGroup, BlockSizing
 
 ID_BYTES = 4  # page tables of FlashMLA and DeepGEMM hold int32
 

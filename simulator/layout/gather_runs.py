@@ -8,7 +8,7 @@ import numpy as np
 
 from hwmodels.bandwidth.efficiency import bursts_touched, memory_efficiency
 from hwmodels.chip import ChipSpec
-from simulator.layout.geometry import CacheGeometry, PoolGeometry
+from simulator.engine.physical_layout import CacheGeometry, PoolGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
 
 

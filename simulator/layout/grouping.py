@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from simulator.basis.errors import InputError, unknown_name
-from simulator.layout.cache_layout import CacheLayout
-from simulator.layout.geometry import CacheGeometry, bind_layout
+from simulator.engine.cache_layout import CacheLayout
+from simulator.engine.physical_layout import CacheGeometry, bind_layout
+from simulator.engine.sizing_rules import BlockSizing, ExactSizing
 from simulator.layout.padding import Padding, cut_pool
-from simulator.layout.sizing_rules import BlockSizing, ExactSizing
 from workloads.deepseek_v4.config import ModelConfig
 
 GROUPINGS = ("engine", "separate", "buckets", "one-block")

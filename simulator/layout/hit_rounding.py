@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from simulator.layout.geometry import CacheGeometry
+from simulator.engine.physical_layout import CacheGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwmodels.chip import ChipSpec
+from simulator.engine.physical_layout import CacheGeometry
+from simulator.engine.profile import EngineProfile
 from simulator.kernels.index_logits import tile_keys
 from simulator.kernels.sparse_core import ID_PAD
-from simulator.layout.geometry import CacheGeometry
 from simulator.layout.request_mix import Lengths, RequestMix, mean
-from simulator.lower.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 
 PICKS_A_TILE = 64

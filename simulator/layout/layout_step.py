@@ -8,9 +8,9 @@ from simulator.cost.price import Price
 from simulator.cost.question import AskedStep
 from simulator.cost.step_timer import StepTimer
 from simulator.cost.timeline import layer_durations
-from simulator.layout.geometry import CacheGeometry, PhysicalLayout, PoolGeometry
-from simulator.lower.kernel import Demand
-from simulator.lower.lowering import lower
+from simulator.engine.kernel import Demand
+from simulator.engine.lowering import lower
+from simulator.engine.physical_layout import CacheGeometry, PhysicalLayout, PoolGeometry
 from workloads.deepseek_v4.graph import build_graph
 from workloads.sharding import shard
 from workloads.step_shape import StepShape

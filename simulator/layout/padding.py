@@ -8,9 +8,9 @@ from typing import Literal
 
 from simulator.basis.errors import InputError
 from simulator.basis.whole import ceil_div, round_up
-from simulator.layout.cache_layout import PoolRule
-from simulator.layout.entry_bytes import find_row_format
-from simulator.layout.geometry import PoolGeometry
+from simulator.engine.cache_layout import PoolRule
+from simulator.engine.entry_bytes import find_row_format
+from simulator.engine.physical_layout import PoolGeometry
 
 _FORM = re.compile(r"(page|row):(\d+)")
 LARGEST_ALIGN = 65_536

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
+from simulator.capacity.exact_fit import fit_exact
+from simulator.capacity.request_pages import Load
+from simulator.capacity.sizing import fit_requests
+from simulator.engine.physical_layout import CacheGeometry, PoolGeometry
 from simulator.layout import fragmentation
-from simulator.layout.exact_fit import fit_exact
 from simulator.layout.fragmentation import HeldBytes, block_slack, held_bytes, table_bytes
 from simulator.layout.gather_runs import (
     PoolRuns,
@@ -18,15 +21,12 @@ from simulator.layout.gather_runs import (
     read_efficiency,
     run_efficiency,
 )
-from simulator.layout.geometry import CacheGeometry, PoolGeometry
 from simulator.layout.grouping import Groupings
 from simulator.layout.hit_rounding import hit_granule_tokens, lost_tokens, lost_tokens_uniform
 from simulator.layout.kernel_tiles import TileWaste, index_tile, index_waste
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import ENGINE, Padding
 from simulator.layout.request_mix import RequestMix
-from simulator.layout.request_pages import Load
-from simulator.layout.sizing import fit_requests
 
 LEAST_PAGE_TOKENS, MOST_PAGE_TOKENS = 64, 4096
 # Multiples of lcm(4, 128) = 128 tokens, and sizes between that only C4's ratio divides.

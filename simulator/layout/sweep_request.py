@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.basis.errors import InputError, unknown_name
+from simulator.capacity.request_pages import Load
 from simulator.cost.engine_notes import priced_as
 from simulator.cost.question import AskedStep, step_of_deployment
 from simulator.deployment import ask_deployment
-from simulator.layout.geometry import CacheGeometry, bind_layout
+from simulator.engine.physical_layout import CacheGeometry, bind_layout
+from simulator.engine.profile import find_profile, layout_of
 from simulator.layout.grouping import GROUPINGS, Groupings, grouped_layouts
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import DEFAULT_PADDINGS, Padding, parse_padding
 from simulator.layout.request_mix import parse_mix
-from simulator.layout.request_pages import Load
 from simulator.layout.sweep import (
     DEFAULT_PAGES,
     LayoutPoint,
@@ -25,7 +26,6 @@ from simulator.layout.sweep import (
     sweep_points,
     swept_pools,
 )
-from simulator.lower.profile import find_profile, layout_of
 from workloads.layout_check import check_layout
 
 _SHARING = ("vllm-0.22", "vllm-0.33")

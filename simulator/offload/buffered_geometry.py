@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulator.basis.whole import ceil_div, round_up
-from simulator.layout.geometry import CacheGeometry, PoolGeometry
+from simulator.engine.physical_layout import CacheGeometry, PoolGeometry
 
 MOVED = "c4"
 BUFFER = "c4_buffer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from simulator.layout.sizing_rules import WindowSizing
+from simulator.engine.sizing_rules import WindowSizing
 from simulator.offload.comparison import Comparison, compare
 from simulator.offload.decode import DecodeTimer
 from simulator.offload.question import OffloadQuestion, with_window_ratio

@@ -7,9 +7,9 @@ from math import isfinite
 from typing import Any
 
 from simulator.basis.errors import InputError, UnsupportedError
+from simulator.capacity.capacity_question import CapacityQuestion, ask_capacity
 from simulator.cost.question import AskedStep, step_of_deployment
-from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
-from simulator.layout.sizing_rules import BlockSizing, WindowSizing
+from simulator.engine.sizing_rules import BlockSizing, WindowSizing
 from workloads.deepseek_v4.layer_kinds import layer_attention
 
 MOVED_ROW = "kv_fp8"

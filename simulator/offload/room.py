@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.layout.capacity import stage_geometry
-from simulator.layout.fit import Fit
-from simulator.layout.geometry import CacheGeometry
-from simulator.layout.rank_memory import activation_bytes, stages_of, weight_bytes
-from simulator.layout.request_pages import Load
-from simulator.layout.sizing import fit_requests
+from simulator.capacity.capacity import stage_geometry
+from simulator.capacity.fit import Fit
+from simulator.capacity.rank_memory import activation_bytes, stages_of, weight_bytes
+from simulator.capacity.request_pages import Load
+from simulator.capacity.sizing import fit_requests
+from simulator.engine.physical_layout import CacheGeometry
 from simulator.offload.buffered_geometry import MOVED, buffered, buffers_in_pool, host_bytes
 from simulator.offload.question import OffloadQuestion, with_window_ratio
 

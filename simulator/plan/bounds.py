@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.cost.step_clock import DecodeGroup, PromptChunk
 from simulator.serve.deployment import DeployedReplica
 from simulator.serve.scenario import Scenario, ServiceLevels
-from simulator.serve.step_clock import DecodeGroup, PromptChunk
 from workloads.traffic.trace import NO_TIME, Trace
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from itertools import product
 
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
-from simulator.lower.default_engine import default_engine
-from simulator.lower.profile import find_profile
+from simulator.engine.default_engine import default_engine
+from simulator.engine.profile import find_profile
 from simulator.plan.plan_question import ChipChoice, PlanQuestion
 from simulator.serve.scenario import Disaggregation, Parallel, Prices, Scenario
 

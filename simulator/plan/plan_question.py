@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from hwmodels.node import find_node
 from simulator.basis.data_files import find_data_file, list_data_names, path_beside
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
-from simulator.lower.profile import find_profile, layout_of
+from simulator.engine.profile import find_profile, layout_of
 from simulator.prefix.tier import load_tiers
 from simulator.serve.scenario import Prices, Scenario, resolved
 from workloads.deepseek_v4.config import find_model

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.basis.errors import DoesNotFitError, InputError, UndividedError, UnsupportedError
+from simulator.cost.step_clock import DecodeGroup
 from simulator.plan.bounds import (
     BATCH_SLACK,
     Unloaded,
@@ -30,7 +31,6 @@ from simulator.plan.outcome import Outcome, outcome_of
 from simulator.plan.plan_question import PlanQuestion
 from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.run import run_scenario
-from simulator.serve.step_clock import DecodeGroup
 from simulator.serve.traffic import trace_of
 from workloads.traffic.trace import Trace
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from simulator.cost.question import ask
 from simulator.cost.step import cost_step
+from simulator.cost.step_clock import DecodeGroup, PromptChunk, StepClock
 from simulator.plan.outcome import Outcome, outcome_of
 from simulator.serve.deployment import DeployedReplica
 from simulator.serve.run import run_scenario
 from simulator.serve.scenario import Scenario
-from simulator.serve.step_clock import DecodeGroup, PromptChunk, StepClock
 from workloads.traffic.trace import Trace
 
 TRAFFIC_CHANGES = (0.8, 1.2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.basis.whole import ceil_div
-from simulator.layout.block_fit import block_bytes
-from simulator.layout.geometry import CacheGeometry, PoolGeometry
-from simulator.layout.sizing_rules import BlockSizing
+from simulator.capacity.block_fit import block_bytes
+from simulator.engine.physical_layout import CacheGeometry, PoolGeometry
+from simulator.engine.sizing_rules import BlockSizing
 from simulator.prefix.hit import OVERLAP_TOKENS
 
 

@@ -14,8 +14,8 @@ from simulator.basis.errors import InputError
 from simulator.basis.whole import round_up
 from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
-from simulator.layout.cache_layout import CacheLayout
-from simulator.layout.geometry import bind_layout
+from simulator.engine.cache_layout import CacheLayout
+from simulator.engine.physical_layout import bind_layout
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
 from simulator.prefix.eviction import parse_eviction
 from simulator.prefix.known_prefix import check_block_ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simulator.serve.step_clock import DecodeGroup, PromptChunk, StepClock
+from simulator.cost.step_clock import DecodeGroup, PromptChunk, StepClock
 from workloads.step_shape import StepShape
 
 

@@ -26,6 +26,7 @@ from simulator.prefix.window_parts import (
 # Compressed entries of 128 tokens are whole at multiples of 128: the finest boundary of a hit.
 FINEST_GRANULE_TOKENS = 128
 ENGINE_GRANULE_TOKENS = 256
+ENGINE = "engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +156,22 @@ WINDOW_POLICIES: dict[str, Reader] = {
 }
 FORMS = (
     "full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, bounded:TOKENS, sglang, "
-    "vllm:none, vllm:0, vllm:TOKENS, or a sum such as periodic:4096+boundary"
+    "vllm:none, vllm:0, vllm:TOKENS, engine (its own), or a sum such as periodic:4096+boundary"
 )
 
 
-def parse_window_policy(text: str) -> WindowPolicy:
-    """Policy of a name; raises `InputError` with the nearest name for a typo."""
+def parse_window_policy(text: str, engine: str | None = None) -> WindowPolicy:
+    """Policy of a name; raises `InputError` with the nearest name for a typo.
+
+    `engine` is the policy of the engine that stores, for which the word stands.
+    """
+    if text.strip().lower() == ENGINE:
+        if engine is None:
+            raise InputError(
+                f"window policy {ENGINE!r} is that of the engine that stores, and none does here; "
+                f"known are {FORMS}"
+            )
+        return parse_window_policy(engine)
     parts: list[WindowPart] = []
     granules: set[int] = set()
     for word in text.split("+"):
@@ -178,10 +189,13 @@ def parse_window_policy(text: str) -> WindowPolicy:
     return WindowPolicy(name, tuple(parts), max(granules, default=None))
 
 
-def parse_window_policies(text: str) -> list[WindowPolicy]:
-    """Policies of a list with commas; a name given twice counts once."""
+def parse_window_policies(text: str, engine: str | None = None) -> list[WindowPolicy]:
+    """Policies of a list with commas; a name given twice counts once.
+
+    `engine` as of `parse_window_policy`.
+    """
     words = [word for word in text.split(",") if word.strip()]
     if not words:
         raise InputError(f"no window policy given; known are {FORMS}")
-    found = {policy.name: policy for policy in map(parse_window_policy, words)}
-    return list(found.values())
+    policies = [parse_window_policy(word, engine) for word in words]
+    return list({policy.name: policy for policy in policies}.values())

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.cost.step_clock import DecodeGroup, PromptChunk
 from simulator.serve.live_request import LiveRequest
-from simulator.serve.step_clock import DecodeGroup, PromptChunk
 
 LONGEST_JUMP = 4096
 

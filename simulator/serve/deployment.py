@@ -8,18 +8,18 @@ from functools import lru_cache
 from hwmodels.node import NodeSpec
 from simulator.basis.errors import DoesNotFitError, UnsupportedError
 from simulator.basis.whole import ceil_div
+from simulator.capacity.capacity import Capacity, capacity_of, load_of, stage_geometry
+from simulator.capacity.capacity_question import CapacityQuestion, ask_capacity
+from simulator.capacity.rank_memory import stages_of
 from simulator.cost.question import AskedStep, step_of_deployment
+from simulator.cost.step_clock import PromptChunk, StepClock
 from simulator.cost.step_timer import StepTimer
 from simulator.deployment import Deployment
-from simulator.layout.capacity import Capacity, capacity_of, load_of, stage_geometry
-from simulator.layout.capacity_question import CapacityQuestion, ask_capacity
-from simulator.layout.geometry import CacheGeometry
-from simulator.layout.rank_memory import stages_of
+from simulator.engine.physical_layout import CacheGeometry
 from simulator.serve.drafted_step import DraftedStep
 from simulator.serve.resources import Resource, resources_of
 from simulator.serve.scenario import Parallel, Scenario
 from simulator.serve.scheduler_rule import SchedulerRule
-from simulator.serve.step_clock import PromptChunk, StepClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,9 @@ def prefix_maker(
 def cache_rules(wanted: PrefixCache, deployment: DeployedReplica) -> CacheRules:
     """Policies of a scenario, sizes of its engine and model."""
     return CacheRules(
-        policy=parse_window_policy(wanted.window_policy),
+        policy=parse_window_policy(
+            wanted.window_policy, deployment.geometry.layout.retention.policy
+        ),
         geometry=WindowGeometry.of_model(deployment.capacity.question.config),
         sizes=cached_bytes(deployment.geometry),
         write=find_write_policy(wanted.write_policy),

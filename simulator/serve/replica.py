@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import simpy
 
+from simulator.cost.step_clock import PromptChunk
 from simulator.serve.decode_batch import Clock, DecodeBatch
 from simulator.serve.live_request import UNSET, LiveRequest
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource, Served
 from simulator.serve.resources import Ledger
 from simulator.serve.scheduler_rule import SchedulerRule
-from simulator.serve.step_clock import PromptChunk
 from simulator.serve.step_log import StepLog
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.layout.block_fit import block_bytes, request_blocks
-from simulator.layout.fit import Fit
-from simulator.layout.geometry import CacheGeometry
-from simulator.layout.request_pages import Load
-from simulator.layout.sizing import fit_requests
-from simulator.layout.sizing_rules import BlockSizing, WindowSizing
-from simulator.layout.window_fit import request_window_tokens
+from simulator.capacity.block_fit import block_bytes, request_blocks
+from simulator.capacity.fit import Fit
+from simulator.capacity.request_pages import Load
+from simulator.capacity.sizing import fit_requests
+from simulator.capacity.window_fit import request_window_tokens
+from simulator.engine.physical_layout import CacheGeometry
+from simulator.engine.sizing_rules import BlockSizing, WindowSizing
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from hwmodels.chip import find_chip
 from simulator.basis.data_files import is_path
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
-from simulator.lower.default_engine import DEFAULT_ENGINE, default_engine
+from simulator.engine.default_engine import DEFAULT_ENGINE, default_engine
 from workloads.traffic.synth_spec import SynthSpec, synth_spec
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import simpy
 
 from hwmodels.node import find_node
-from simulator.layout.geometry import CacheGeometry
+from simulator.engine.physical_layout import CacheGeometry
 from simulator.serve.deployment import DeployedReplica
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.scenario import Scenario

@@ -13,7 +13,7 @@ from simulator.basis.data_files import find_data_file
 from simulator.basis.errors import InputError, V4SimError
 from simulator.basis.yaml_loader import LineMap, compose_yaml, validate_data
 from simulator.basis.yaml_nodes import Keys, dotted
-from simulator.lower.profile import find_profile, layout_of
+from simulator.engine.profile import find_profile, layout_of
 from simulator.prefix.tier import Tier, load_tiers
 from simulator.serve.money import prices_for
 from simulator.serve.scenario import Scenario, names_file, resolved

@@ -12,10 +12,10 @@ from pathlib import Path
 import yaml
 
 from simulator.basis.errors import UnsupportedError
+from simulator.capacity.capacity import capacity_of
+from simulator.capacity.capacity_question import ask_capacity
 from simulator.cost.question import ask
 from simulator.cost.step import cost_step
-from simulator.layout.capacity import capacity_of
-from simulator.layout.capacity_question import ask_capacity
 from tests.laws.panel import ENGINES
 
 ANSWERS = Path(__file__).parent / "answers.yaml"

@@ -17,9 +17,9 @@ from hwmodels.node import NodeSpec
 from simulator.cost.engine_price import engine_price
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
-from simulator.lower.kernel import Demand, Kernel
-from simulator.lower.lowering import lower
-from simulator.lower.profile import EngineProfile
+from simulator.engine.kernel import Demand, Kernel
+from simulator.engine.lowering import lower
+from simulator.engine.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision

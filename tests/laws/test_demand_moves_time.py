@@ -17,7 +17,7 @@ from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import NodeSpec, find_node
 from simulator.basis.sourced import Sourced
 from simulator.basis.yaml_loader import StrictModel
-from simulator.lower.profile import find_profile
+from simulator.engine.profile import find_profile
 from tests.laws.panel import ENGINES, POINTS, RULES, Moves, Point, Probe, probe, small
 from tests.sampling import tenth
 from workloads.deepseek_v4.config import ModelConfig

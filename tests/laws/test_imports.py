@@ -20,6 +20,14 @@ MAY_IMPORT = {
     "workloads": (LEAF,),
     "reports": ("simulator", "hwmodels", "workloads"),
 }
+# Packages of `simulator`, each of which may import those before it. Studies import no other study.
+ORDER = (
+    *("basis", "engine", "deployment", "capacity", "kernels", "count", "cost", "calibration"),
+    *("cache", "evaluate", "prefix", "prove", "serve", "sweep", "plan"),
+)
+STUDIES = ("address", "claims", "indexer", "layout", "offload")
+# A study of published figures reruns another one.
+OF_STUDIES = {("claims", "offload")}
 # Library -> folders that are its home.
 HOMES = {
     "simpy": ("hwmodels", "simulator"),
@@ -116,3 +124,75 @@ def test_the_product_never_reads_outside_its_folders():
     shared = "../" + "shared"
     for path in sources():
         assert shared not in path.read_text(), path
+
+
+def packages_of(relative: str, modules: list[str]) -> list[tuple[str, str]]:
+    """(package, imported package) of `simulator` for every import from one into another."""
+    own = relative.removeprefix("simulator/").partition("/")[0].removesuffix(".py")
+    others = [m.split(".")[1] for m in modules if m.startswith("simulator.")]
+    return [(own, other) for other in others if other != own]
+
+
+def out_of_order(own: str, other: str) -> bool:
+    """Whether a package may not import another."""
+    if own == "cli":
+        return False
+    if own in STUDIES:
+        return other == "cli" or (other in STUDIES and (own, other) not in OF_STUDIES)
+    return other not in ORDER[: ORDER.index(own)]
+
+
+def test_packages_of_the_simulator_import_only_what_is_below_them() -> None:
+    found = []
+    for path in sorted((ROOT / "simulator").rglob("*.py")):
+        relative = path.relative_to(ROOT).as_posix()
+        if relative == "simulator/__init__.py":
+            continue
+        for own, other in packages_of(relative, modules_of(path)):
+            if out_of_order(own, other):
+                found.append(f"{relative} imports {other}, which is not below {own}")
+    assert not found, found
+
+
+def test_the_order_is_seen() -> None:
+    assert out_of_order("engine", "cost")
+    assert out_of_order("engine", "deployment")
+    assert out_of_order("cost", "serve")
+    assert out_of_order("layout", "offload")
+    assert not out_of_order("serve", "prefix")
+    assert packages_of("simulator/deployment.py", ["simulator.engine.profile"]) == [
+        ("deployment", "engine")
+    ]
+
+
+def imported(modules: dict[str, Path]) -> dict[str, set[str]]:
+    """Modules of ours that each module imports, inside functions and for types as well."""
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        graph[name] = found & (modules.keys() - {name})
+    return graph
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; empty without one."""
+    left = dict(graph)
+    while free := [name for name, needs in left.items() if not needs & left.keys()]:
+        for name in free:
+            del left[name]
+    return sorted(left)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    modules = {}
+    for top in OURS[:-1]:
+        for path in (ROOT / top).rglob("*.py"):
+            if path.name != "__init__.py":
+                modules[path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")] = path
+    assert circle(imported(modules)) == []
+    assert circle({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b", "c"]

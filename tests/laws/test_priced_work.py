@@ -10,11 +10,11 @@ import pytest
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
 from simulator.cost.price import Price, Target
-from simulator.layout.geometry import PhysicalLayout, bind_layout
+from simulator.engine.kernel import Kernel
+from simulator.engine.lowering import lower
+from simulator.engine.physical_layout import PhysicalLayout, bind_layout
+from simulator.engine.profile import find_profile, layout_of
 from simulator.layout.padding import Padding, cut_pool
-from simulator.lower.kernel import Kernel
-from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile, layout_of
 from tests.laws.panel import CHIP_OF, ENGINES, POINTS, RULES, Point, small
 from tests.sampling import tenth
 from workloads.deepseek_v4.graph import build_graph

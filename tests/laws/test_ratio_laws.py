@@ -13,12 +13,12 @@ from simulator.basis.errors import FileFormatError, UnsupportedError
 from simulator.cache.pool_spec import page_multiple, pools_of
 from simulator.cost.question import ask
 from simulator.cost.step import cost_step
+from simulator.engine.physical_layout import bind_layout
+from simulator.engine.profile import find_profile, layout_of, list_profiles
 from simulator.evaluate.dense_reference import forward
 from simulator.evaluate.evaluator import Evaluator
 from simulator.evaluate.random_weights import random_weights
 from simulator.evaluate.request_table import RequestTable
-from simulator.layout.geometry import bind_layout
-from simulator.lower.profile import find_profile, layout_of, list_profiles
 from tests.laws.models import RAW_CONFIG
 from workloads.deepseek_v4.config import find_model, model_from_mapping
 from workloads.deepseek_v4.graph import build_graph

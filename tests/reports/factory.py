@@ -89,7 +89,6 @@ class _Clock:
                 end_ps=start + busy[bound],
                 nodes=(f"{scope}/{name}", f"{scope}/{name}/epilogue"),
                 busy_ps=busy,
-                bound=bound,
                 causes_ps=_causes(busy, bound),
                 low_ps=busy[bound] * 92 // 100,
                 high_ps=busy[bound] * 111 // 100,
@@ -150,8 +149,10 @@ def _causes(busy: dict[str, int], bound: str) -> dict[str, int]:
     return {"launch": launch, CAUSE_OF_RESOURCE[bound]: rest} if rest else {"launch": launch}
 
 
-def make_kernel(name: str, start_ps: int, end_ps: int, **changes: Any) -> KernelRecord:
-    """One launch with little to it, on stream 0, bound by memory."""
+def make_kernel(
+    name: str, start_ps: int, end_ps: int, *, bound: str = "memory", **changes: Any
+) -> KernelRecord:
+    """One launch with little to it, on stream 0, that waits for one resource."""
     kernel = KernelRecord(
         path=f"layer00/{name}",
         name=name,
@@ -173,8 +174,7 @@ def make_kernel(name: str, start_ps: int, end_ps: int, **changes: Any) -> Kernel
         dram_write_bytes=10,
         link_bytes=0,
         busy_ps={"memory": end_ps - start_ps},
-        bound="memory",
-        causes_ps={"dram_bandwidth": end_ps - start_ps},
+        causes_ps={CAUSE_OF_RESOURCE[bound]: end_ps - start_ps},
         low_ps=(end_ps - start_ps) * 9 // 10,
         high_ps=(end_ps - start_ps) * 11 // 10,
         calibrated=True,

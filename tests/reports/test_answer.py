@@ -27,7 +27,7 @@ def test_decode() -> None:
     assert answer_sentence(result) == (
         "One decode step of V4-Flash for 64 requests at 131,072 tokens on 8 x H200 (TP8 EP8) "
         "with sglang-0.5 takes 12.3 ms (10.8 to 13.2): 5,203 tokens/s, 81.3 tokens/s a request; "
-        "memory bandwidth binds 73 % of it."
+        "it waits most for memory bandwidth (73 %)."
     )
 
 
@@ -38,8 +38,8 @@ def test_prefill_states_new_tokens() -> None:
     result = replace(result, question=question, tokens=8192)
     assert answer_sentence(result) == (
         "One prefill step of V4-Flash for 2 requests of 4,096 new tokens each with nothing cached "
-        "on 1 x H200 with sglang-0.5 takes 1 s (900 ms to 1.1 s): 8,192 tokens/s; matrix math "
-        "binds 100 % of it."
+        "on 1 x H200 with sglang-0.5 takes 1 s (900 ms to 1.1 s): 8,192 tokens/s; it waits "
+        "most for matrix math (100 %)."
     )
 
 

@@ -53,12 +53,6 @@ def test_a_hidden_group_is_bound_by_what_its_launches_are() -> None:
     assert (group.critical_ps, group.duration_ps, group.bound) == (0, 10, "vector")
 
 
-def test_an_unknown_resource_is_refused() -> None:
-    breakdown = StepBreakdown(make_result(make_kernel("a", 0, 5, bound="magic")))
-    with pytest.raises(AssertionError, match="magic"):
-        _ = breakdown.total
-
-
 def test_math_classes_are_those_with_flop() -> None:
     result = make_result(make_kernel("a", 0, 5, flops={"fp8": 2, "bf16": 0}))
     assert math_classes(result) == ("fp8",)

@@ -62,7 +62,7 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     own, as it holds reply tokens or follows them; a partial last block is never shared.
     """
     draft = Draft(file, "aiperf")
-    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS)
     rows = [_row(draft, options, line, row) for line, row in file.json_rows()]
     if not rows:
         return draft
@@ -89,7 +89,7 @@ def _row(draft: Draft, options: ReaderOptions, line: int, row: dict[str, Any]) -
     file = draft.file
     stated = whole(file, line, row, "block_size")
     if stated is not None and stated > 0:
-        draft.use_blocks(options, BLOCK_TOKENS, stated)
+        draft.use_blocks(options.block_tokens, BLOCK_TOKENS, stated)
     name = text(file, line, row, "session_id")
     if name is None:
         raise FileFormatError(f"{file.at(line)}: 'session_id' is missing in a trace of deltas")

@@ -24,7 +24,7 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     """A chat's session is its parent's; arrivals stay absolute."""
     draft = Draft(file, "bailian")
-    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS)
     place: dict[int, int] = {}
     outside = repeated = 0
     for line, row in file.json_rows():

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workloads.traffic.id_runs import IdRuns
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Ints
 from workloads.traffic.trace_file import TraceFile
-
-if TYPE_CHECKING:
-    from workloads.traffic.reader_options import ReaderOptions
-    from workloads.traffic.trace import Trace
 
 # An arrival that the source left out, unlike NO_TIME, which says that a parent decides.
 MISSING = NO_TIME - 1
@@ -60,9 +55,9 @@ class Draft:
         """`file:line` of a request."""
         return self.file.at(self.line[request])
 
-    def use_blocks(self, options: ReaderOptions, default: int, stated: int | None = None) -> None:
+    def use_blocks(self, given: int | None, default: int, stated: int | None = None) -> None:
         """Block size: the user's, else the file's, else the format's."""
-        chosen = options.block_tokens or stated
+        chosen = given or stated
         self.block_tokens, self.fixed_block = chosen or default, chosen is not None
 
     @property
@@ -128,12 +123,6 @@ class Draft:
         }
         for name, values in columns.items():
             setattr(self, name, values)
-
-    def finish(self, options: ReaderOptions) -> Trace:
-        """The checked trace; raises FileFormatError at the first line that cannot be used."""
-        from workloads.traffic.finish import finished
-
-        return finished(self, options)
 
 
 def counted(number: int, noun: str) -> str:

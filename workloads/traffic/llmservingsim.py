@@ -32,7 +32,7 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     """A line with `sub_requests` is a session, each waiting for the tool after the one before."""
     draft = Draft(file, "llmservingsim")
-    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS)
     draft.fixed_block = True  # the blocks are cut here
     blocks: dict[tuple[int, bytes], int] = {}
     clock: list[int] = []  # requests that arrive at a time in seconds

@@ -28,7 +28,7 @@ def _matches(file: TraceFile) -> bool:
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     """Every line a request; one that has a `delay` follows the line before of its session."""
     draft = Draft(file, "mooncake")
-    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS)
     last: dict[int, int] = {}
     begun: dict[int, Any] = {}
     following = unlike = 0

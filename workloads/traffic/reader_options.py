@@ -70,7 +70,7 @@ class ReaderOptions:
 class Reader:
     """One trace format: a line about it, how its first rows are told, and how it is read.
 
-    `matches` gets the beginning of a file; `read` returns rows that `Draft.finish` checks. `keys`
+    `matches` gets the beginning of a file; `read` returns rows that `finished` checks. `keys`
     are the keys or columns that it reads, `clock` is that of arrivals, with its unit.
     `parts`: functions beside `read` whose docstrings state what it assumes.
     """

@@ -16,6 +16,7 @@ from workloads.traffic.azure import AZURE
 from workloads.traffic.bailian import BAILIAN
 from workloads.traffic.burstgpt import BURSTGPT
 from workloads.traffic.draft import MISSING, Draft
+from workloads.traffic.finish import finished
 from workloads.traffic.llmservingsim import LLMSERVINGSIM
 from workloads.traffic.mooncake import MOONCAKE
 from workloads.traffic.reader_options import Reader, ReaderOptions
@@ -87,7 +88,7 @@ def read_trace(
     draft = READERS[name].read(file, chosen)
     draft.notes.insert(0, f"read as {name}")
     _say_unread(draft, READERS[name])
-    return draft.finish(chosen)
+    return finished(draft, chosen)
 
 
 def _say_unread(draft: Draft, reader: Reader) -> None:

@@ -30,7 +30,7 @@ def _matches(file: TraceFile) -> bool:
 
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "weka", sort=False)
-    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS)
     repairs = Repairs()
     for line, row in _sessions(file):
         one_block_size(draft, line, row, "block_size", options)
@@ -75,7 +75,7 @@ def one_block_size(
     if stated < 1 or (draft.fixed_block and stated != draft.block_tokens):
         allowed = f"{draft.block_tokens} as before" if draft.fixed_block else "at least 1"
         raise FileFormatError(f"{draft.file.at(line)}: {key!r} is {stated}, expected {allowed}")
-    draft.use_blocks(options, BLOCK_TOKENS, stated)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS, stated)
 
 
 def ids_are_private(draft: Draft, line: int, row: dict[str, Any], key: str) -> bool:

@@ -25,7 +25,7 @@ def _matches(file: TraceFile) -> bool:
 
 def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     draft = Draft(file, "weka-ranges", sort=False)
-    draft.use_blocks(options, BLOCK_TOKENS)
+    draft.use_blocks(options.block_tokens, BLOCK_TOKENS)
     repairs, started = Repairs(), 0
     for line, row in file.json_rows():
         one_block_size(draft, line, row, "block_size", options)

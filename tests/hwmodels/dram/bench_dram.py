@@ -17,7 +17,7 @@ from hwmodels.dram.preset import find_preset
 from hwmodels.dram.simulation import run_chunks
 from hwmodels.dram.sources import gather_chunks
 from hwmodels.dram.table import predict_row, read_table
-from hwmodels.dram.twin import Twin
+from tests.oracles.dram_twin import Twin
 
 ROWS = Path(__file__).parent / "data" / "reference_rows.csv"
 BIG_ROW_BURSTS = 250_000

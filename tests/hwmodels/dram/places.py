@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwmodels.dram.mapping import DEFAULT_MAPPING, parse_mapping
 from hwmodels.dram.parameters import ControllerSpec
 from hwmodels.dram.preset import DramPreset
-from hwmodels.dram.twin import Twin
+from tests.oracles.dram_twin import Twin
 
 
 def addresses(

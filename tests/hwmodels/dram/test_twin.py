@@ -12,7 +12,7 @@ from hwmodels.dram.mapping import parse_mapping
 from hwmodels.dram.parameters import REFRESHES, ControllerSpec
 from hwmodels.dram.preset import DramPreset, find_preset, list_presets
 from hwmodels.dram.simulation import run_chunks
-from hwmodels.dram.twin import Twin
+from tests.oracles.dram_twin import Twin
 
 MAPPINGS = ("c2,g,p,c,b,s", "c4,g,p,c,b,s", "c8,p,g,c,b,s", "c,p,g,b,s")
 

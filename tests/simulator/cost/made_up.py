@@ -8,7 +8,7 @@ from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import NodeSpec, load_node
 from simulator.basis.sourced import Sourced
 from simulator.cost.price import Target
-from simulator.lower.profile import find_profile
+from simulator.engine.profile import find_profile
 
 UNITS = {
     "bandwidth": "B/s",

@@ -18,8 +18,8 @@ from simulator.cost.question import ask
 from simulator.cost.result import StepResult
 from simulator.cost.step import cost_step
 from simulator.cost.traffic import traffic
-from simulator.lower.cache_runs import CacheRuns
-from simulator.lower.kernel import Demand, Operand
+from simulator.engine.cache_runs import CacheRuns
+from simulator.engine.kernel import Demand, Operand
 
 PRO = {
     "model": "v4-pro",
@@ -99,8 +99,8 @@ def test_tile_and_cycle_agree_within_five_per_cent_for_long_runs(name: str, run:
 
 def test_lowering_divides_every_cache_byte_by_pattern() -> None:
     from simulator.cost.step import rank_graph
-    from simulator.lower.lowering import lower
-    from simulator.lower.profile import find_profile
+    from simulator.engine.lowering import lower
+    from simulator.engine.profile import find_profile
     from workloads.deepseek_v4.precision import Precision
     from workloads.run_stats import RunStats
 

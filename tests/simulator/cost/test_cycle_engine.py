@@ -19,10 +19,10 @@ from simulator.cost.result import StepResult
 from simulator.cost.roofline import roofline_price
 from simulator.cost.step import cost_step, rank_graph
 from simulator.cost.traffic import traffic
-from simulator.lower.cache_runs import CacheRuns
-from simulator.lower.kernel import Demand
-from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
+from simulator.engine.cache_runs import CacheRuns
+from simulator.engine.kernel import Demand
+from simulator.engine.lowering import lower
+from simulator.engine.profile import find_profile
 from workloads.deepseek_v4.precision import Precision
 from workloads.run_stats import RecordedChoices, RunStats
 

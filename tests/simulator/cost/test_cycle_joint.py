@@ -18,8 +18,8 @@ from simulator.cost.question import ask
 from simulator.cost.step import cost_step
 from simulator.cost.step_timer import StepTimer
 from simulator.cost.timeline import timeline
-from simulator.lower.kernel import Demand, Kernel, Operand
-from simulator.lower.profile import find_profile
+from simulator.engine.kernel import Demand, Kernel, Operand
+from simulator.engine.profile import find_profile
 from workloads.graph import Graph
 from workloads.run_stats import RunStats
 from workloads.step_shape import StepShape

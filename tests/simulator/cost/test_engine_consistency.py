@@ -13,9 +13,9 @@ from simulator.cost.price import Target
 from simulator.cost.programs import program_calls
 from simulator.cost.roofline import roofline_price
 from simulator.cost.timeline import simulate_layer
-from simulator.lower.kernel import Kernel
-from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
+from simulator.engine.kernel import Kernel
+from simulator.engine.lowering import lower
+from simulator.engine.profile import find_profile
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision

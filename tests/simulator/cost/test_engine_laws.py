@@ -15,9 +15,9 @@ from simulator.cost.question import ask
 from simulator.cost.result import StepResult
 from simulator.cost.roofline import roofline_price
 from simulator.cost.step import cost_step
-from simulator.lower.kernel import Demand
-from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile, list_profiles
+from simulator.engine.kernel import Demand
+from simulator.engine.lowering import lower
+from simulator.engine.profile import find_profile, list_profiles
 from tests.simulator.kernels.row_support import with_bandwidth, with_clock
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph

@@ -14,7 +14,7 @@ from simulator.cost.price import Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import pipelined_ps, tile_price
 from simulator.cost.traffic import traffic
-from simulator.lower.kernel import Demand, Operand, Product, Shape
+from simulator.engine.kernel import Demand, Operand, Product, Shape
 from tests.simulator.cost.made_up import changed, made_up_chip, target
 
 US = 10**6  # picoseconds

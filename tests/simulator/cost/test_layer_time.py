@@ -33,7 +33,6 @@ def layers(draw):
             busy_ps=busy,
             traffic=Traffic(0, 0, 0),
             causes_ps={},
-            bound="memory",
             priced_by="test",
             contends=draw(st.booleans()),
         )

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from simulator.basis.errors import DoesNotFitError
+from simulator.capacity.capacity import capacity_of
+from simulator.capacity.rank_memory import workspace_bytes
 from simulator.cost.memory import step_capacity
 from simulator.cost.question import ask
 from simulator.cost.result import StepResult
 from simulator.cost.step import cost_step
-from simulator.layout.capacity import capacity_of
-from simulator.layout.rank_memory import workspace_bytes
-from simulator.lower.profile import list_profiles
+from simulator.engine.profile import list_profiles
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.dtype import BF16

@@ -13,9 +13,9 @@ from hwmodels.node import find_node
 from simulator.cost.price import Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_price
-from simulator.lower.kernel import Demand, Operand, Product, Shape
-from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
+from simulator.engine.kernel import Demand, Operand, Product, Shape
+from simulator.engine.lowering import lower
+from simulator.engine.profile import find_profile
 from tests.simulator.cost.made_up import changed, made_up_chip, target
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph

@@ -14,14 +14,14 @@ from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Target
 from simulator.cost.programs import program_calls
 from simulator.cost.records import step_interval
+from simulator.engine.kernel import Demand, Operand, Product, ProgramCall, Shape
+from simulator.engine.kernel_section import FamilyRule
+from simulator.engine.profile import find_profile
+from simulator.engine.sizes import row
 from simulator.kernels.causes import CAUSES, binding_resource, shared_out
 from simulator.kernels.constants_file import constants_for
 from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.interval import interval_of
-from simulator.lower.kernel import Demand, Operand, Product, ProgramCall, Shape
-from simulator.lower.kernel_section import FamilyRule
-from simulator.lower.profile import find_profile
-from simulator.lower.sizes import row
 from tests.reports.factory import make_kernel
 
 CALL = {

@@ -40,7 +40,6 @@ def test_the_total_is_the_end_of_the_last_record(asked: dict[str, object]) -> No
         assert record.start_ps >= ends.get(record.stream, 0)
         ends[record.stream] = record.end_ps
         assert record.duration_ps >= max(record.busy_ps.values())
-        assert record.busy_ps[record.bound] == max(record.busy_ps.values())
 
 
 @pytest.mark.parametrize("asked", STEPS, ids=lambda a: f"{a['model']}-{a['chip']}")

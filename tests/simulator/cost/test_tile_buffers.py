@@ -12,7 +12,7 @@ from simulator.cost.math_rate import math_rate
 from simulator.cost.price import Price, Target
 from simulator.cost.tile import tile_price
 from simulator.cost.tile_buffers import cube_cores, tile_holder
-from simulator.lower.kernel import Demand, Product, Shape
+from simulator.engine.kernel import Demand, Product, Shape
 from tests.simulator.cost.made_up import changed, made_up_chip, made_up_cubes, target
 from tests.simulator.cost.test_kernel_prices import gemm
 

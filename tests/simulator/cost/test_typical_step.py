@@ -8,7 +8,7 @@ from simulator.cost.question import AskedStep, ask
 from simulator.cost.step import cost_step
 from simulator.cost.step_timer import StepTimer
 from simulator.cost.typical_step import step_classes, typical_step
-from simulator.lower.profile import list_profiles
+from simulator.engine.profile import list_profiles
 from workloads.step_shape import StepShape
 
 

@@ -12,10 +12,10 @@ from simulator.cost.price import Target
 from simulator.cost.question import ask
 from simulator.cost.roofline import roofline_price
 from simulator.cost.step import cost_step, rank_graph
+from simulator.engine.lowering import lower
+from simulator.engine.profile import find_profile
 from simulator.indexer.cost import asked, costs, scan_price
 from simulator.indexer.index_kernel import index_math
-from simulator.lower.lowering import lower
-from simulator.lower.profile import find_profile
 from workloads.deepseek_v4.precision import Precision
 from workloads.run_stats import RunStats
 

@@ -9,10 +9,10 @@ from hwmodels.chip import find_chip
 from simulator.basis.errors import InputError
 from simulator.calibration.measured_rows import _lowered, _sizes, calls_of
 from simulator.calibration.row_entries import entry_of
+from simulator.engine.profile import find_profile
 from simulator.kernels.attention_module import FAMILIES
 from simulator.kernels.family import check_families
 from simulator.kernels.sparse_core import Queries, held_heads, waves
-from simulator.lower.profile import find_profile
 from tests.simulator.kernels.row_support import (
     CHIPS,
     errors_of_rows,

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip
+from simulator.engine.profile import find_profile
 from simulator.kernels.core_rates import core_rate
 from simulator.kernels.family import check_families
 from simulator.kernels.sparse_core import FAMILIES, padded_extra, two_lists
-from simulator.lower.profile import find_profile
 from tests.simulator.kernels.row_support import (
     CHIPS,
     check_laws,

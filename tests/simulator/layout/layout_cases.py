@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from hwmodels.chip import find_chip
-from simulator.layout.geometry import CacheGeometry
+from simulator.capacity.request_pages import Load
+from simulator.engine.physical_layout import CacheGeometry
+from simulator.engine.profile import find_profile, layout_of
 from simulator.layout.grouping import Groupings, grouped_layouts
 from simulator.layout.padding import parse_padding
 from simulator.layout.request_mix import DEFAULT_MIX, RequestMix, parse_mix
-from simulator.layout.request_pages import Load
 from simulator.layout.sweep import SweepQuestion
-from simulator.lower.profile import find_profile, layout_of
 from workloads.deepseek_v4.config import find_model
 
 MOST = 2**20

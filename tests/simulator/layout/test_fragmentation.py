@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.capacity.request_pages import Load, request_charges, request_pages
 from simulator.layout.fragmentation import held_bytes, page_count, table_bytes
-from simulator.layout.request_pages import Load, request_charges, request_pages
 from tests.simulator.layout.layout_cases import cut, mix_of
 
 ENGINES = ("sglang-0.5", "vllm-0.33", "ascend", "ideal", "trtllm-1.3")

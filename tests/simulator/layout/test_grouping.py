@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from simulator.basis.errors import InputError
-from simulator.layout.block_fit import block_bytes
+from simulator.capacity.block_fit import block_bytes
+from simulator.engine.sizing_rules import BlockSizing
 from simulator.layout.fragmentation import block_slack
-from simulator.layout.sizing_rules import BlockSizing
 from tests.simulator.layout.layout_cases import cut
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip
+from simulator.engine.profile import find_profile
 from simulator.layout.kernel_tiles import attention_waste, index_tile, index_waste, padded_ids
-from simulator.lower.profile import find_profile
 from tests.simulator.layout.layout_cases import cut, mix_of
 from workloads.deepseek_v4.config import find_model
 

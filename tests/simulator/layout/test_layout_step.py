@@ -6,9 +6,9 @@ import pytest
 
 from simulator.cost.question import ask
 from simulator.cost.step_timer import StepTimer
+from simulator.engine.profile import list_profiles
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import ENGINE, parse_padding
-from simulator.lower.profile import list_profiles
 from tests.simulator.layout.layout_cases import groupings
 from workloads.step_shape import StepShape
 

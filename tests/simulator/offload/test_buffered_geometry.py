@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.layout.geometry import CacheGeometry, bind_layout
-from simulator.lower.profile import find_profile, layout_of
+from simulator.engine.physical_layout import CacheGeometry, bind_layout
+from simulator.engine.profile import find_profile, layout_of
 from simulator.offload.buffered_geometry import (
     BUFFER,
     buffered,

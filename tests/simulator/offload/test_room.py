@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.layout.capacity import capacity_of
+from simulator.capacity.capacity import capacity_of
 from simulator.offload.buffered_geometry import ceiling
 from simulator.offload.room import room, whole_geometry
 from tests.simulator.offload.questions import asked

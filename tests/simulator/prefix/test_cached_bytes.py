@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.layout.geometry import bind_layout
-from simulator.lower.profile import find_profile, layout_of
+from simulator.engine.physical_layout import bind_layout
+from simulator.engine.profile import find_profile, layout_of
 from simulator.prefix.cached_bytes import cached_bytes
 from workloads.deepseek_v4.config import find_model
 

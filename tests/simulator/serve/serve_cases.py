@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import simpy
 
+from simulator.cost.step_clock import DecodeGroup, PromptChunk
 from simulator.serve.arrivals import Arrivals
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.prefix_source import PrefixSource
@@ -15,7 +16,6 @@ from simulator.serve.replica import Replica
 from simulator.serve.request_log import RequestLog
 from simulator.serve.resources import Ledger, Resource
 from simulator.serve.scheduler_rule import SchedulerRule
-from simulator.serve.step_clock import DecodeGroup, PromptChunk
 from workloads.traffic.trace import NO_REQUEST, Trace
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from simulator.basis.errors import InputError
 from simulator.cost.question import ask
+from simulator.cost.step_clock import DecodeGroup
 from simulator.cost.step_timer import StepTimer, distinct_layers, draft_layer
 from simulator.cost.timeline import layer_durations
-from simulator.lower.lowering import lower
+from simulator.engine.lowering import lower
 from simulator.serve.deployment import deploy
 from simulator.serve.drafted_step import DraftedStep
 from simulator.serve.scenario_file import open_scenario
-from simulator.serve.step_clock import DecodeGroup
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
 from workloads.sharding import shard

@@ -1,0 +1,1 @@
+"""Engines: profiles of kernels and cache layouts, and the graph lowered to what they launch."""

@@ -1,0 +1,156 @@
+"""An engine profile: how an engine turns the graph's nodes into kernels, as a YAML file.
+
+`find_profile("ideal")` reads one that ships here; a path to a YAML file of the same form works.
+`kernels` is a list, or the name of a kernel section that several versions share. `layout` says how
+the cache is stored, or names the profile whose layout it shares; left out, it is that of `ideal`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from simulator.basis.data_files import (
+    find_data_file,
+    is_path,
+    list_data_names,
+    named_after,
+    path_beside,
+)
+from simulator.basis.errors import InputError
+from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
+from simulator.engine.cache_layout import CacheLayout
+from simulator.engine.kernel_section import (
+    AttentionTiles,
+    ElementwiseTiles,
+    FusedKernel,
+    KernelSection,
+    MatrixTiles,
+    find_section,
+)
+
+__all__ = [
+    "AttentionTiles",
+    "ElementwiseTiles",
+    "EngineProfile",
+    "FusedKernel",
+    "MatrixTiles",
+    "find_profile",
+    "layout_of",
+    "list_profiles",
+]
+
+DEFAULT_LAYOUT = "ideal"
+_PROFILES = Path(__file__).parent / "profiles"
+
+
+class EngineProfile(KernelSection):
+    """One engine, at one version."""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    name: Annotated[str, Field(min_length=1)]
+    version: str
+    note: str | None = None
+    layout: CacheLayout | str = DEFAULT_LAYOUT
+
+    @property
+    def measured_name(self) -> str:
+        """Engine and version as tables of measured kernels name them; `name` is the user's word."""
+        return f"{self.measured_as or 'own'}-{self.version}"
+
+
+class _SharedKernels(StrictModel):
+    """Form of a profile whose kernels are in a section of their own."""
+
+    name: Annotated[str, Field(min_length=1)]
+    version: str
+    note: str | None = None
+    layout: CacheLayout | str = DEFAULT_LAYOUT
+    kernels: Annotated[str, Field(min_length=1)]
+
+
+def list_profiles() -> list[str]:
+    """Names of the engine profiles that ship with the package."""
+    return list_data_names(_PROFILES)
+
+
+def find_profile(name_or_path: str | Path, page_tokens: int | None = None) -> EngineProfile:
+    """Engine profile by name (`ideal`) or by path to a YAML file of the same form.
+
+    The name of a file's profile tells the file; kernels and a layout that it names by a relative
+    path are found beside it. `page_tokens` stands in for the engine's own logical page.
+    """
+    path = find_data_file("engine", name_or_path, _PROFILES)
+    found = _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
+    return found if page_tokens is None else _paged(found, page_tokens)
+
+
+@lru_cache(maxsize=64)
+def _paged(profile: EngineProfile, page_tokens: int) -> EngineProfile:
+    """The profile with pages of so many tokens.
+
+    Pools that keep the context take the size itself; pages of the window and of compressor rows
+    keep their proportion to the logical page, and hold a row at least. Whether a page holds whole
+    entries depends on the model: `check_pages`.
+    """
+    if page_tokens < 1:
+        raise InputError(f"--page-tokens is {page_tokens:,}, expected at least 1 token")
+    layout = layout_of(profile)
+    if page_tokens == layout.page_tokens:
+        return profile
+    pools = {}
+    for name, rule in layout.pools.items():
+        own = rule.page_tokens
+        if own is not None:
+            scaled = max(1, own * page_tokens // layout.page_tokens)
+            own = page_tokens if rule.lives == "context" else scaled
+        pools[name] = rule.model_copy(update={"page_tokens": own})
+    changes = {
+        "page_tokens": page_tokens,
+        "hit_tokens": math.lcm(page_tokens, layout.hit_tokens),
+        "pools": pools,
+    }
+    return profile.model_copy(update={"layout": layout.model_copy(update=changes)})
+
+
+def layout_of(profile: EngineProfile) -> CacheLayout:
+    """The profile's layout, or that of the profile which it names."""
+    if isinstance(profile.layout, CacheLayout):
+        return profile.layout
+    named = find_profile(profile.layout).layout
+    if isinstance(named, str):
+        raise InputError(
+            f"layout of engine {profile.name!r} is that of {profile.layout!r}, which has none of "
+            f"its own but names {named!r}; name that one"
+        )
+    return named
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path, _resolved: Path, _changed_ns: int, own: bool) -> EngineProfile:
+    """Profile of a file that has not changed since; errors name the path as the user gave it."""
+    profile = _read(path)
+    if not own:
+        return profile
+    changes: dict[str, object] = {"name": named_after(profile.name, path)}
+    if isinstance(profile.layout, str):
+        changes["layout"] = path_beside(path, profile.layout)
+    return profile.model_copy(update=changes)
+
+
+def _read(path: Path) -> EngineProfile:
+    data, lines = compose_yaml(path)
+    if not isinstance(data.get("kernels"), str):
+        return validate_data(data, lines, EngineProfile)
+    own = validate_data(data, lines, _SharedKernels)
+    section = find_section(path_beside(path, own.kernels))
+    shared = {name: getattr(section, name) for name in KernelSection.model_fields}
+    return EngineProfile(
+        name=own.name, version=own.version, note=own.note, layout=own.layout, **shared
+    )

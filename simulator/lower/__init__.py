@@ -1,1 +1,0 @@
-"""Lowering: the graph becomes the kernels that an engine launches."""

@@ -1,0 +1,271 @@
+"""Law: a field of an engine's profile moves a time or a memory figure of that engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from hwmodels.chip import find_chip
+from hwmodels.node import find_node
+from simulator.basis.errors import V4SimError
+from simulator.capacity.capacity import capacity_of
+from simulator.capacity.capacity_question import ask_capacity
+from simulator.cost.engine_price import engine_price
+from simulator.cost.price import Target
+from simulator.cost.timeline import layer_durations
+from simulator.engine.cache_layout import CacheLayout
+from simulator.engine.kernel_section import FusedKernel, KernelSection
+from simulator.engine.lowering import lower
+from simulator.engine.phase import Phase
+from simulator.engine.physical_layout import bind_layout
+from simulator.engine.profile import EngineProfile, find_profile, layout_of, list_profiles
+from simulator.prefix.cached_bytes import cached_bytes
+from simulator.prefix.window_policy import parse_window_policy
+from tests.laws.panel import POINTS, Point, small
+from tests.sampling import tenth
+from workloads.deepseek_v4.config import find_model
+from workloads.deepseek_v4.graph import build_graph
+from workloads.deepseek_v4.precision import Precision
+from workloads.parallel import ParallelLayout
+from workloads.run_stats import RunStats
+from workloads.sharding import shard
+
+# Fields that say who it is, what was read, or which nodes and constants; not how it works.
+WORDS = {
+    *("name", "version", "note", "about", "source", "guess", "nearest", "family", "nodes"),
+    *("measured_as", "before", "module"),
+}
+# Fields whose other values are other kernels or constants, of which there is no next one.
+NAMES = {
+    "families": "which constants price a kernel: every family is validated on its own rows",
+    "program": "which form prices a kernel: a kernel of another form has other sizes",
+    "math": "another class has other constants: the families' rule above",
+    "math_on": "another class has other constants: the families' rule above",
+    "form": "each form has constants fitted with it",
+    "kernels": "the list itself",
+    "formats": "row formats by precision: every format is asked for in its own law",
+    "multiplies": "which chips: tests of what is answered as if",
+    "not_on": "which chips: tests of what is answered as if",
+    "groups": "which pools share a block: names",
+    "buckets": "which pools share a block: names",
+    "kind": "another way of sizing has other fields",
+    "lives": "another life has other fields, and the sizing another rule",
+    "duplicate": "a row format by name",
+    "index_priced_as": "a row format by name: --packed-keys has its own test",
+}
+SHAPES = (
+    *(POINTS[0], POINTS[3], POINTS[-1]),
+    Point(4, 1, 8191, ParallelLayout(8)),
+    Point(1, 8192, 0, ParallelLayout(1, 8, 8)),
+    Point(2, 1, 2047, ParallelLayout(4, 2, 8)),
+    Point(256, 1, 8191, ParallelLayout(8)),
+    Point(1, 1024, 0, ParallelLayout(8)),
+    Point(8, 1, 0, ParallelLayout(8)),  # a prefill of one token a request
+    *(Point(batch, 1, 8191, ParallelLayout(8)) for batch in (48, 100, 400, 1600)),
+)
+FORMATS = (Precision(), Precision(expert="fp4"), Precision(expert="bf16", kv="bf16", linear="bf16"))
+Path = tuple[str | int, ...]
+
+
+def chips_of(engine: str) -> tuple[str, ...]:
+    return ("ascend-910c", "ascend-950dt") if engine == "ascend" else ("h200", "b200")
+
+
+def fields_of(model: BaseModel, at: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+    """(path, value, type) of every numeric and choice field below a model, that is set."""
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        if name not in model.model_fields_set and at and at[0] != "kernels":
+            continue  # what a file does not say, it cannot change
+        if (name in WORDS or name in NAMES) and name != "kernels":
+            continue
+        yield from values_of(value, info.annotation, (*at, name))
+
+
+def values_of(value: Any, annotation: Any, at: Path) -> Iterator[tuple[Path, Any, Any]]:
+    if isinstance(value, BaseModel):
+        yield from fields_of(value, at)
+    elif isinstance(value, dict):
+        for key, own in value.items():
+            yield from values_of(own, annotation, (*at, key))
+    elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+        for place, own in enumerate(value):
+            yield from values_of(own, None, (*at, place))
+    elif isinstance(value, str):
+        if choices_of(annotation) or at[-1] == "policy":
+            yield at, value, annotation
+    elif value is not None and value != ():
+        yield at, value, annotation
+
+
+def choices_of(annotation: Any) -> tuple[Any, ...]:
+    """Values of a Literal, also inside a union."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return tuple(value for part in get_args(annotation) for value in choices_of(part))
+
+
+def others(value: Any, annotation: Any, at: Path) -> list[Any]:
+    """The next values that a field may have."""
+    if at[-1] == "policy":
+        return ["vllm:none", "zero"]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, value * 2, value // 2, 0, 64 * value, value + 575]
+    if isinstance(value, float):
+        return [value * 2, value / 2, min(1.0, value * 1.05)]
+    if isinstance(value, tuple):
+        return [value[:1], value[-1:], tuple(2 * own for own in value)]
+    return [choice for choice in choices_of(annotation) if choice != value]
+
+
+def changed(profile: EngineProfile, at: Path, value: Any) -> EngineProfile | None:
+    """The profile with one field at another value; None where it may not have that."""
+    if at[0] == "layout":
+        own = layout_of(profile)
+        data = listed(own.model_dump())
+        put(data, at[1:], value)
+        try:
+            layout = CacheLayout.model_validate(data, strict=False)
+        except (ValidationError, V4SimError):
+            return None
+        return profile.model_copy(update={"layout": layout})
+    data = listed(profile.model_dump())
+    put(data, at, value)
+    try:
+        section = KernelSection.model_validate(
+            {name: data[name] for name in KernelSection.model_fields}, strict=False
+        )
+    except (ValidationError, V4SimError):
+        return None
+    return profile.model_copy(
+        update={name: getattr(section, name) for name in KernelSection.model_fields}
+    )
+
+
+def put(data: Any, at: Path, value: Any) -> None:
+    for key in at[:-1]:
+        data = list(data) if isinstance(data, tuple) else data
+        data = data[key]
+    data[at[-1]] = value
+
+
+def listed(data: Any) -> Any:
+    """Tuples of mappings as lists, so that they can be changed."""
+    if isinstance(data, dict):
+        return {key: listed(value) for key, value in data.items()}
+    if isinstance(data, (tuple, list)) and data and isinstance(data[0], dict):
+        return [listed(value) for value in data]
+    return data
+
+
+def times(profile: EngineProfile, chip: str, point: Point, precision: Precision) -> object:
+    """Durations of one layer of every kind, or the sentence of a refusal."""
+    config = small("v4-flash")
+    spec = find_chip(chip)
+    target = Target(spec, find_node(chip, 8), profile)
+    graph = build_graph(config, point.step.split(point.layout.data), precision)
+    single = point.new == 1 and point.past == 0
+    phase = Phase(decode=False, single=True) if single else None
+    try:
+        local = shard(graph, point.layout, point.step.tokens)
+        kernels = lower(local, profile, RunStats(), phase)
+        prices = [engine_price(kernel.demand, target) for kernel in kernels]
+    except V4SimError as error:
+        return error.message
+    return layer_durations(kernels, prices, spec)
+
+
+def memory(profile: EngineProfile, engine: str) -> Iterator[object]:
+    """What the pools hold, what a prefix takes, how it is kept and how it is loaded."""
+    layout = layout_of(profile)
+    chip = chips_of(engine)[-1]
+    for drafts, tokens, contexts in ((0, 8192, "131072"), (3, 8192, "8192"), (0, 1, "700000")):
+        question = ask_capacity(
+            model="v4-flash", chip=chip, count=8, engine=engine, contexts=contexts,
+            draft_tokens=drafts, in_flight_tokens=tokens,
+        ).changed(layout=layout, memory_share=layout.memory.share)  # fmt: skip
+        try:
+            answer = capacity_of(question)
+        except V4SimError as error:
+            yield error.message
+            continue
+        yield answer.requests, answer.budget_bytes, answer.fits
+    try:
+        yield cached_bytes(bind_layout(layout, find_model("v4-flash")))
+    except V4SimError as error:
+        yield error.message
+    yield parse_window_policy("engine", layout.retention.policy).parts
+    yield layout.loads is None or layout.loads.by_layer
+    yield layout.context_parallel
+
+
+@cache
+def before(engine: str) -> tuple[dict[object, object], list[object]]:
+    profile = find_profile(engine)
+    own = {
+        (chip, point, precision): times(profile, chip, point, precision)
+        for chip in chips_of(engine)
+        for point in SHAPES
+        for precision in FORMATS
+    }
+    return own, list(memory(profile, engine))
+
+
+def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
+    """Whether some other value moves a figure; None where there is no other."""
+    profile = find_profile(engine)
+    durations, figures = before(engine)
+    tried = None
+    for other in others(value, annotation, at):
+        own = changed(profile, at, other)
+        if own is None:
+            continue
+        tried = False
+        if at[0] == "layout" and list(memory(own, engine)) != figures:
+            return True
+        for (chip, point, precision), known in durations.items():
+            if times(own, chip, point, precision) != known:
+                return True
+    return tried
+
+
+# Engine, path of a field: why no other value moves a figure.
+STILL: dict[tuple[str, str], str] = {}
+
+
+@cache
+def cases() -> tuple[tuple[str, Path], ...]:
+    found = []
+    for engine in list_profiles():
+        profile = find_profile(engine)
+        for at, value, _ in fields_of(profile):
+            # Profiles that share kernels differ in their layouts only.
+            shared = {"sglang-0.5-cap": "sglang-0.5", "vllm-0.22": "vllm-0.33"}
+            own = at[0] == "layout" or engine not in shared
+            if own and value != default_of(at):
+                found.append((engine, at))
+    return tuple(found)
+
+
+def default_of(at: Path) -> Any:
+    """Value of a field of a kernel that is not set; another object where there is none."""
+    info = FusedKernel.model_fields.get(str(at[-1])) if at[0] == "kernels" else None
+    return info.default if info is not None else cases
+
+
+@pytest.mark.parametrize(
+    ("engine", "at"),
+    tenth(cases(), 8),
+    ids=lambda v: "/".join(map(str, v)) if isinstance(v, tuple) else v,
+)
+def test_a_field_of_an_engine_moves_a_figure(engine: str, at: Path) -> None:
+    value, annotation = next((v, a) for p, v, a in fields_of(find_profile(engine)) if p == at)
+    moved = moves(engine, at, value, annotation)
+    text = "/".join(map(str, at))
+    assert moved or moved is None or (engine, text) in STILL, f"{text} = {value} moves nothing"
