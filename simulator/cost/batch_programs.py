@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from hwmodels.machine import to_ps
-from simulator.cost.batch_floor import Floors, pipe_shares
 from simulator.cost.family_call import FamilyCall
 from simulator.cost.layer_time import Cost
 from simulator.cost.price import Target
 from simulator.cost.priced import kernel_of
 from simulator.cost.recording import Number, Recording
+from simulator.cost.roofline import Floors, pipe_shares
 from simulator.engine.kernel import Demand
 from simulator.kernels.causes import part_of
 from simulator.kernels.constants_file import FamilyFile, held_constants

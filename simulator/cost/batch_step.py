@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwmodels.machine import to_ps
-from simulator.cost.batch_floor import FloorBatch, Floors, pipe_shares
 from simulator.cost.batch_programs import ProgramBatch
-from simulator.cost.batch_tile import TileBatch
 from simulator.cost.layer_time import Cost, layer_ps
 from simulator.cost.price import Target
 from simulator.cost.programs import program_calls
 from simulator.cost.recorded_shape import Shapes
 from simulator.cost.recorded_step import RecordedStep
+from simulator.cost.roofline import FloorBatch, Floors, pipe_shares
+from simulator.cost.tile import TileBatch
 
 # Costs of some of the demands in a replay.
 _Pricing = Callable[[Floors, int, Sequence[Any]], list[Cost]]

@@ -18,11 +18,10 @@ from simulator.cost.cycle_engine import calibrated_price
 from simulator.cost.cycle_joint import joint_factor, joint_prices
 from simulator.cost.cycle_window import joined_windows, kernel_window, stack_pieces, window_curve
 from simulator.cost.llc_reuse import fetch_factor
-from simulator.cost.memory_rate import MemoryRate
 from simulator.cost.price import Price, Target
-from simulator.cost.tile import price_by_tiles
-from simulator.cost.tile_plan import Values
-from simulator.cost.traffic import Traffic
+from simulator.cost.roofline import Floats
+from simulator.cost.tile import MemoryRate, tile_prices
+from simulator.cost.traffic import Traffic, traffic
 from simulator.engine.kernel import Demand, Kernel
 from workloads.graph import Graph
 from workloads.run_stats import RunStats
@@ -57,11 +56,10 @@ def cycle_price(
     if calibrated is not None:
         return calibrated
 
-    def memory(demand: Demand, moved: Traffic, chip: ChipSpec) -> MemoryRate:
-        own = simulated_rate(demand, moved, chip, addresses)
-        return lambda in_flight_bytes: own(in_flight_bytes) / slower
-
-    return price_by_tiles(demand, target, memory, "cycle")
+    moved = traffic(demand, target.chip.llc_bytes)
+    own = simulated_rate(demand, moved, target.chip, addresses)
+    rates = [lambda in_flight_bytes: own(in_flight_bytes) / slower]
+    return tile_prices([demand], target, rates, "cycle")[0]
 
 
 def simulated_rate(
@@ -76,8 +74,8 @@ def simulated_rate(
     curve = window_curve(chip, kernel_window(demand, moved, addresses))
     factor = addressed_fetch_factor(demand, moved, chip, addresses)
 
-    def rate(in_flight_bytes: Values) -> Values:
-        found: Values = np.interp(in_flight_bytes, curve.in_flight_bytes, curve.bytes_per_s)
+    def rate(in_flight_bytes: Floats) -> Floats:
+        found: Floats = np.interp(in_flight_bytes, curve.in_flight_bytes, curve.bytes_per_s)
         return found / factor
 
     return rate

@@ -40,7 +40,7 @@ def engine_assumed(prices: Iterable[tuple[Demand, Price]]) -> tuple[object, ...]
 
 
 def _shared() -> list[object]:
-    from simulator.cost.engine_price import engine_price
+    from simulator.cost.engine_price import kernel_prices
     from simulator.engine.kernel_section import FusedKernel
     from simulator.engine.phase import is_decode, uniform
     from simulator.engine.physical_layout import PoolGeometry
@@ -48,7 +48,7 @@ def _shared() -> list[object]:
     from simulator.kernels.waves import waves_of
 
     return [
-        engine_price,
+        kernel_prices,
         is_decode,
         uniform,
         PoolGeometry.picked_row_bytes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from hwmodels.machine import to_ps
@@ -9,27 +11,44 @@ from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Price, Target
 from simulator.cost.priced import borrowable, kernel_of
 from simulator.cost.roofline import roofline_price
-from simulator.cost.tile import tile_price
+from simulator.cost.tile import tile_prices
 from simulator.engine.kernel import Demand
 from simulator.kernels.causes import CAUSE_OF_RESOURCE, shared_out
 from simulator.kernels.parts import Parts
 
 
-def engine_price(demand: Demand, target: Target) -> Price:
-    """Time by the program that the engine's profile names; else by the tile model.
-
-    Kernels of an attention module have the interval of the module, which was measured whole.
+def kernel_prices(demands: Iterable[Demand], target: Target, fidelity: str) -> dict[Demand, Price]:
+    """Price of every distinct demand by `roofline` or by `tile`; those cut into tiles together.
 
     Assumes: a kernel that no calibrated family covers takes as long as the tile model says.
     Assumes: kernels of an attention module side by side do not slow each other down, as the
         measured modules that they were fitted to.
+    """
+    distinct = list(dict.fromkeys(demands))
+    if fidelity == "roofline":
+        return {demand: roofline_price(demand, target) for demand in distinct}
+    programs = {demand: _program_price(demand, target) for demand in distinct}
+    tiled = [demand for demand, price in programs.items() if price is None]
+    found = dict(zip(tiled, tile_prices(tiled, target), strict=True))
+    return {demand: price or found[demand] for demand, price in programs.items()}
+
+
+def engine_price(demand: Demand, target: Target) -> Price:
+    """Price of one kernel at fidelity `tile`."""
+    return kernel_prices([demand], target, "tile")[demand]
+
+
+def _program_price(demand: Demand, target: Target) -> Price | None:
+    """Time by the program that the engine's profile names; None where that is the tile model.
+
+    Kernels of an attention module have the interval of the module, which was measured whole.
     """
     from simulator.cost.programs import program_calls
 
     calls = program_calls(demand, target)
     priced = priced_calls(calls, target.chip)
     if calls is None or priced is None:
-        return tile_price(demand, target)
+        return None
     stage = kernel_of(demand, target).stage
     module = target.profile.module
     if stage and module is not None:

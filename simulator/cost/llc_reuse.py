@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwmodels.bandwidth.reuse import matrix_again_bytes, picked_again_share
 from hwmodels.chip import ChipSpec
 from hwmodels.llc.spec import chip_cache
-from simulator.cost.tile_plan import value_bytes
+from simulator.cost.tile_ways import value_bytes
 from simulator.cost.traffic import Traffic
 from simulator.engine.kernel import Demand, Shape
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
 from simulator.cost.traffic import Traffic
-from simulator.engine.kernel import Demand
 from simulator.engine.profile import EngineProfile, FusedKernel
 from simulator.kernels.causes import binding_resource
 from simulator.kernels.interval import UNMODELLED
@@ -79,6 +78,3 @@ class Price:
             return {}
         busy = ((pipe, self.busy_ps.get(pipe, 0)) for pipe in PIPES)
         return {pipe: min(1.0, busy_ps / self.run_ps) for pipe, busy_ps in busy if busy_ps}
-
-
-PriceRule = Callable[[Demand, Target], Price]

@@ -22,25 +22,25 @@ from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
 from simulator.cost.engine_assumptions import always_assumed, cores_assumed, engine_assumed
 from simulator.cost.engine_notes import engine_notes, priced_as
-from simulator.cost.engine_price import engine_price
+from simulator.cost.engine_price import kernel_prices
 from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.math_rate import math_rate
 from simulator.cost.memory import step_memory
 from simulator.cost.memory_mix import memory_mix
-from simulator.cost.memory_rate import table_rate
-from simulator.cost.price import Price, PriceRule, Target
+from simulator.cost.memory_rate import MemoryRates
+from simulator.cost.price import Price, Target
 from simulator.cost.question import AskedStep, step_of
 from simulator.cost.records import records_of, step_interval
 from simulator.cost.result import ChipPeaks, MemoryUse, StepQuestion, StepResult
 from simulator.cost.roofline import roofline_price
-from simulator.cost.tile import price_by_tiles
-from simulator.cost.tile_plan import tile_plans
+from simulator.cost.tile import TileBatch
+from simulator.cost.tile_ways import TileWays
 from simulator.cost.timeline import Progress, timeline
 from simulator.cost.traffic import traffic
 from simulator.count.count import count_graph
 from simulator.engine.cache_runs import append_runs, read_runs
 from simulator.engine.demand import DemandBuilder
-from simulator.engine.kernel import Demand, Kernel
+from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.physical_layout import check_pages
 from simulator.engine.profile import EngineProfile
@@ -53,16 +53,11 @@ from workloads.layout_check import check_layout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
 
-FIDELITIES: dict[str, PriceRule] = {
-    "roofline": roofline_price,
-    "tile": engine_price,
-    "cycle": cycle_price,
-}
 _ALWAYS = (RunStats, DemandBuilder, traffic, math_rate, SharedPipes, timeline)
-_OF_TILES = (price_by_tiles, tile_plans, memory_mix, read_runs, append_runs)
+_OF_TILES = (TileBatch, TileWays, memory_mix, read_runs, append_runs)
 _OF_FIDELITY: dict[str, tuple[object, ...]] = {
     "roofline": (roofline_price,),
-    "tile": (*_OF_TILES, table_rate, memory_efficiency, mix_efficiency),
+    "tile": (*_OF_TILES, MemoryRates, memory_efficiency, mix_efficiency),
     "cycle": (
         *_OF_TILES,
         cycle_price,
@@ -105,7 +100,8 @@ def cost_step(
     if question.fidelity == "cycle":
         prices = cycle_prices(kernels, target, graph, stats or RunStats())
     else:
-        prices = _prices(kernels, target, FIDELITIES[question.fidelity])
+        known = kernel_prices((k.demand for k in kernels), target, question.fidelity)
+        prices = [known[kernel.demand] for kernel in kernels]
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
     total_ps = max((record.end_ps for record in records), default=0)
@@ -141,17 +137,6 @@ def rank_graph(question: StepQuestion, config: ModelConfig, precision: Precision
     step = step_of(question)
     graph = build_graph(config, step.split(question.layout.data), precision)
     return shard(graph, question.layout, step.tokens)
-
-
-def _prices(kernels: Iterable[Kernel], target: Target, rule: PriceRule) -> list[Price]:
-    """Price of every kernel; equal demands are priced once."""
-    known: dict[Demand, Price] = {}
-    prices = []
-    for kernel in kernels:
-        if kernel.demand not in known:
-            known[kernel.demand] = rule(kernel.demand, target)
-        prices.append(known[kernel.demand])
-    return prices
 
 
 def chip_peaks(chip: ChipSpec, node: NodeSpec | None) -> ChipPeaks:

@@ -12,13 +12,12 @@ from collections import Counter
 from simulator.basis.errors import UnsupportedError
 from simulator.cost.batch_step import StepBatch
 from simulator.cost.cycle import cycle_prices
-from simulator.cost.price import Price, Target
+from simulator.cost.engine_price import kernel_prices
+from simulator.cost.price import Target
 from simulator.cost.question import AskedStep, step_of
 from simulator.cost.recorded_shape import Shapes
 from simulator.cost.recorded_step import Deployment
-from simulator.cost.step import FIDELITIES
 from simulator.cost.timeline import layer_durations
-from simulator.engine.kernel import Demand
 from simulator.engine.lowering import lower
 from simulator.engine.physical_layout import check_pages
 from workloads.deepseek_v4.config import ModelConfig
@@ -46,7 +45,6 @@ class StepTimer:
         question, config, deployment = asked.question, asked.config, asked.deployment
         self.question = question
         self.target = Target(asked.chip, asked.node, deployment.profile)
-        self.rule = FIDELITIES[question.fidelity]
         self.stats = stats or RunStats()
         self.precision = deployment.formats.precision
         state = model_state(config, self.precision, mtp=drafting)
@@ -84,11 +82,9 @@ class StepTimer:
         if self.question.fidelity == "cycle":
             prices = cycle_prices(kernels, self.target, graph, self.stats)
         else:
-            known: dict[Demand, Price] = {}
-            for kernel in kernels:
-                if kernel.demand not in known:
-                    known[kernel.demand] = self.rule(kernel.demand, self.target)
-            prices = [known[kernel.demand] for kernel in kernels]
+            demands = [kernel.demand for kernel in kernels]
+            known = kernel_prices(demands, self.target, self.question.fidelity)
+            prices = [known[demand] for demand in demands]
         durations = layer_durations(kernels, prices, self.target.chip)
         return sum(self.repeats.get(scope, 1) * ps for scope, ps in durations.items())
 

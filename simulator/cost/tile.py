@@ -1,39 +1,101 @@
 """The tile model: blocks on cores in waves, loads and units in a pipeline, latency exposed once.
 
-Every term is at least its roofline counterpart, so no kernel is faster than its roofline.
+Every term is at least its roofline counterpart, so no kernel is faster than its roofline. All ways
+to cut many demands are compared at once, as arrays; a single demand is a batch of one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hwmodels.chip import ChipSpec
-from hwmodels.machine import to_ps
 from simulator.cost.collective import link_seconds
-from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
-from simulator.cost.memory_rate import MemoryRate, MemoryRule, table_rate
+from simulator.cost.layer_time import Cost
+from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, MathRate, product_rate
+from simulator.cost.memory_rate import MemoryRates
 from simulator.cost.price import Price, Target
-from simulator.cost.roofline import roofline_price
+from simulator.cost.recording import Recording
+from simulator.cost.roofline import (
+    RESOURCES,
+    Floats,
+    Floors,
+    NumberTable,
+    pipe_shares,
+    roofline_price,
+    whole_ps,
+)
 from simulator.cost.tile_buffers import running_cores
-from simulator.cost.tile_plan import TilePlan, Values, tile_plans
-from simulator.cost.traffic import Traffic
-from simulator.engine.kernel import Demand
+from simulator.cost.tile_ways import Products, TileWays, Ways
+from simulator.engine.kernel import Demand, Product
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
 
-_UNITS = ("matrix", "vector", "special", "link")
+# Bytes per second of memory for numbers of bytes in flight over the whole chip.
+MemoryRate = Callable[[Floats], Floats]
+# The same of many demands, for bytes in flight of the demands at some places.
+RateOf = Callable[[NDArray[np.intp], Floats], Floats]
+_UNITS = RESOURCES[:4]
+_NO_PRODUCT = MathRate("matrix", 1.0)
 
 
 def tile_price(demand: Demand, target: Target) -> Price:
     """Price by tiles, with memory as the table of its efficiency by pattern has it."""
-    return price_by_tiles(demand, target, table_rate, "tile")
+    return tile_prices([demand], target)[0]
 
 
-def price_by_tiles(demand: Demand, target: Target, memory: MemoryRule, priced_by: str) -> Price:
-    """Launch gap + memory latency + a pipeline of loads and units, for the best way to cut.
+def tile_prices(
+    demands: Sequence[Demand],
+    target: Target,
+    rates: Sequence[MemoryRate] | None = None,
+    priced_by: str = "tile",
+) -> list[Price]:
+    """Prices by tiles; `rates` of memory for each demand, by the table of efficiencies if None."""
+    if not demands:
+        return []
+    floors = [roofline_price(demand, target) for demand in demands]
+    recording = Recording()
+    batch = TileBatch(recording, demands, target)
+    tiled = batch.tiled(Floors.of_prices(floors), recording.values, rates)
+    return [
+        _price(demand, tiled, i, floor, target, priced_by)
+        for i, (demand, floor) in enumerate(zip(demands, floors, strict=True))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seconds:
+    """Time by resource, one value a way; `waves` are those of its blocks."""
+
+    units: dict[str, Floats]
+    loads: dict[str, Floats]
+    waves: Floats
+    feed: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """The best way of each demand: whole picoseconds by resource, and how they overlap."""
+
+    ways: Ways
+    busy_ps: NDArray[np.int64]
+    feed_ps: NDArray[np.int64]
+    latency_ps: NDArray[np.int64]
+    chunks: Floats
+    far: NDArray[np.bool_]
+
+    def costs(self, launch_ps: int) -> list[Cost]:
+        """Launch and run of each demand, and what it takes of the pipes."""
+        columns = (self.busy_ps.T, self.latency_ps, self.chunks, self.far)
+        listed = zip(*(column.tolist() for column in columns), strict=True)
+        return [_cost(launch_ps, *column) for column in listed]
+
+
+class TileBatch:
+    """Some demands whose numbers are recorded, priced by tiles for any replay.
 
     Assumes: blocks of a kernel are equal and start wave by wave; the last wave may be partly empty.
     Assumes: the engine picks the fastest of its tile sizes and splits for every kernel.
@@ -42,92 +104,191 @@ def price_by_tiles(demand: Demand, target: Target, memory: MemoryRule, priced_by
     Assumes: elementwise operations do not fuse into multiply-adds: half the vector peak.
     Assumes: matrix units slow down with the clock below the one their peak assumes.
     """
-    floor = roofline_price(demand, target)
-    plans = tile_plans(demand, target.profile, target.chip)
-    rate = memory(demand, floor.traffic, target.chip)
-    best = plans.chosen(_fastest(demand, plans, target, floor, rate))
-    return replace(_price(demand, best, target, floor, rate), priced_by=priced_by)
+
+    def __init__(self, recording: Recording, demands: Sequence[Demand], target: Target) -> None:
+        chip = target.chip
+        self._plans = TileWays(recording, demands, target)
+        self._memory = MemoryRates(recording, demands, chip)
+        cores = [running_cores(demand, chip) for demand in demands]
+        self._cores, self._buffer_bytes = np.array(cores, dtype=np.float64).T
+        self._cube_clocks_per_s = chip.core_count * chip.clock_hz
+        self._latency_s = chip.dram_latency_s
+        self._llc_bytes_per_s = chip.llc_bandwidth_bytes_per_s
+        self._latencies = whole_ps(np.array([chip.llc_latency_s, chip.dram_latency_s]))
+        self._elementwise = chip.vector_flops_per_s / 2
+        self._special = chip.special_ops_per_s
+        slower = min(1.0, chip.clock_hz / chip.peak_clock_hz)
+        rates = [[_rate(p, target) for p in products] for products in self._plans.products]
+        self._on_matrix = [np.array([r.unit == "matrix" for r in slot]) for slot in rates]
+        self._flops = [
+            np.array([r.flops_per_s * (slower if r.unit == "matrix" else 1.0) for r in slot])
+            for slot in rates
+        ]
+        self._converts = [np.array([r.convert for r in slot]) for slot in rates]
+        self._table = NumberTable(
+            recording,
+            [
+                [demand.vector_ops for demand in demands],
+                [demand.special_ops for demand in demands],
+                [link_seconds(demand, target.node) for demand in demands],
+            ],
+        )
+        tables = [self._plans.table, self._memory.table, self._table]
+        self.places = [place for table in tables if table for place in table.places]
+
+    def costs(self, floors: Floors, launch_ps: int, values: Sequence[Any]) -> list[Cost]:
+        """Cost of each demand in a replay; `floors` are those of the same demands."""
+        return self.tiled(floors, values).costs(launch_ps)
+
+    def tiled(
+        self, floors: Floors, values: Sequence[Any], rates: Sequence[MemoryRate] | None = None
+    ) -> Tiled:
+        """The best way of each demand with these values."""
+        ways, products = self._plans.ways(values)
+        dense = self._table.filled(values)
+        if rates is None:
+            rate = self._table_rate(self._memory.bytes_per_s(floors, values))
+        else:
+            rate = _rate_of(rates)
+        best = self._best(ways, products, floors, dense, rate)
+        ways = ways.chosen(best)
+        seconds = self._seconds(ways, products, floors, dense, rate)
+        named = {**seconds.units, **seconds.loads}
+        whole = whole_ps(np.vstack([named[name] for name in RESOURCES]))
+        busy = np.maximum(whole, floors.busy_ps).astype(np.int64)
+        far = floors.read_bytes + floors.written_bytes > 0
+        latency = self._latencies[far.astype(np.intp)].astype(np.int64)
+        feed = whole_ps(seconds.feed).astype(np.int64)
+        return Tiled(ways, busy, feed, latency, seconds.waves * ways.steps, far)
+
+    def _table_rate(self, full: Floats) -> RateOf:
+        def rate(of: NDArray[np.intp], in_flight_bytes: Floats) -> Floats:
+            return np.minimum(full[of], in_flight_bytes / self._latency_s)
+
+        return rate
+
+    def _best(
+        self, ways: Ways, products: list[Products], floors: Floors, dense: Floats, rate: RateOf
+    ) -> NDArray[np.intp]:
+        """The fastest way of each demand, the first of equals."""
+        seconds = self._seconds(ways, products, floors, dense, rate)
+        least = (floors.busy_ps * 1e-12)[:, ways.demand]
+        named = {**seconds.units, **seconds.loads}
+        stages = np.maximum(np.vstack([named[name] for name in RESOURCES]), least)
+        chunks = seconds.waves * ways.steps
+        added = np.add.reduce(np.vstack([stages[4:], stages[:4]]), axis=0)
+        run = (added + (chunks - 1) * stages.max(axis=0)) / chunks
+        starts = np.searchsorted(ways.demand, np.arange(dense.shape[1]))
+        fastest = np.flatnonzero(run == np.minimum.reduceat(run, starts)[ways.demand])
+        return fastest[np.searchsorted(ways.demand[fastest], np.arange(dense.shape[1]))]
+
+    def _seconds(
+        self, ways: Ways, products: list[Products], floors: Floors, dense: Floats, rate: RateOf
+    ) -> _Seconds:
+        """Time by resource: padding, empty places in the last wave and repeated conversions."""
+        of = ways.demand
+        waves = np.ceil(ways.units / self._cores[of])
+        idle = waves * self._cores[of] / ways.units
+        vector_ops, special_ops, link = dense[:, of]
+        matrix, vector = np.zeros(len(of)), idle * vector_ops / self._elementwise
+        for i, sizes in enumerate(products):
+            macs = np.maximum(ways.padded_macs[i], sizes.macs[of])
+            multiplied = idle * 2 * macs / self._flops[i][of]
+            on_matrix = self._on_matrix[i][of]
+            matrix = matrix + np.where(on_matrix, multiplied, 0.0)
+            vector = vector + np.where(on_matrix, 0.0, multiplied)
+            if self._converts[i].any():
+                weights = sizes.weight_elements[of] * np.maximum(ways.weight_uses[i], 1.0)
+                converted = idle * CONVERT_OPS_PER_WEIGHT * weights / self._elementwise
+                vector = vector + np.where(self._converts[i][of], converted, 0.0)
+        # Cube cores fill their L0 buffers while they multiply.
+        feed = idle * ways.feed_clocks / self._cube_clocks_per_s
+        units = {
+            "matrix": np.maximum(matrix, feed),
+            "vector": vector,
+            "special": idle * special_ops / self._special,
+            "link": link,
+        }
+        return _Seconds(units, self._loads(ways, floors, rate), waves, feed)
+
+    def _loads(self, ways: Ways, floors: Floors, rate: RateOf) -> dict[str, Floats]:
+        """Time of memory and of last-level cache, with only as many cores as have a block."""
+        of = ways.demand
+        cores = np.minimum(ways.units, self._cores[of])
+        in_flight = cores * self._buffer_bytes[of] / 2
+        dram = rate(of, in_flight)
+        llc = self._llc_bytes_per_s * cores / self._cores[of]
+        return {
+            "memory": (floors.read_bytes + floors.written_bytes)[of] / dram,
+            "llc": (floors.llc_bytes[of] + ways.extra_llc_bytes) / llc,
+        }
 
 
-def _fastest(
-    demand: Demand, plans: TilePlan, target: Target, floor: Price, rate: MemoryRate
-) -> int:
-    """Which plan takes the least time; all are compared at once."""
-    if np.ndim(plans.units) == 0:
-        return 0
-    cores, _ = running_cores(demand, target.chip)
-    waves = np.ceil(plans.units / cores)
-    idle = waves * cores / plans.units
-    units = _unit_seconds(demand, plans, target, idle).items()
-    loads = _load_seconds(demand, floor.traffic, plans, target, rate).items()
-    stages = [np.maximum(s, floor.busy_ps[name] * 1e-12) for name, s in (*loads, *units)]
-    chunks = waves * plans.steps
-    run = (sum(stages) + (chunks - 1) * _longest(stages)) / chunks
-    return int(np.argmin(run))
+def _rate(product: Product | None, target: Target) -> MathRate:
+    return product_rate(target.chip, product) if product else _NO_PRODUCT
 
 
-def _longest(stages: Sequence[Values]) -> Values:
-    longest = stages[0]
-    for stage in stages[1:]:
-        longest = np.maximum(longest, stage)
-    return longest
+def _cost(launch_ps: int, busy: list[int], latency: int, chunks: float, far: bool) -> Cost:
+    """Latency, then the pipeline of loads and units."""
+    run_ps = latency + pipelined_ps(busy, chunks)
+    busy[4 if far else 5] += latency
+    return Cost(launch_ps, run_ps, pipe_shares(run_ps, busy))
 
 
-def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: MemoryRate) -> Price:
-    chip = target.chip
-    cores, _ = running_cores(demand, chip)
-    waves = math.ceil(plan.units / cores)
-    idle = waves * cores / plan.units
-    seconds = _unit_seconds(demand, plan, target, idle)
-    units = {unit: max(to_ps(float(seconds[unit])), floor.busy_ps[unit]) for unit in _UNITS}
-    loads = {
-        name: max(to_ps(float(load)), floor.busy_ps[name])
-        for name, load in _load_seconds(demand, floor.traffic, plan, target, rate).items()
-    }
-    far = floor.traffic.dram_bytes > 0
-    latency = to_ps(chip.dram_latency_s if far else chip.llc_latency_s)
-    chunks = waves * float(plan.steps)
-    stages = loads | units
+def _rate_of(rates: Sequence[MemoryRate]) -> RateOf:
+    """Rates of demands one by one, where each has its own rule."""
+
+    def rate(of: NDArray[np.intp], in_flight_bytes: Floats) -> Floats:
+        found = np.empty(len(of))
+        for i, own in enumerate(rates):
+            ways = np.flatnonzero(of == i)
+            found[ways] = own(in_flight_bytes[ways])
+        return found
+
+    return rate
+
+
+def _price(
+    demand: Demand, tiled: Tiled, at: int, floor: Price, target: Target, priced_by: str
+) -> Price:
+    """The price of one demand among those that were tiled."""
+    latency, chunks = int(tiled.latency_ps[at]), float(tiled.chunks[at])
+    far = bool(tiled.far[at])
+    stages = dict(zip(RESOURCES, tiled.busy_ps[:, at].tolist(), strict=True))
     pipelined = pipelined_ps(list(stages.values()), chunks)
-    fed = to_ps(float(_feed_seconds(plan, chip, idle)))
-    causes = _causes(pipelined, stages, chunks, floor, fed)
-    cause = "dram_latency" if far else "llc"
+    causes = tile_causes(pipelined, stages, chunks, floor, int(tiled.feed_ps[at]))
+    cause, source = ("dram_latency", "memory") if far else ("llc", "llc")
     causes[cause] = causes.get(cause, 0) + latency
-    source = "memory" if far else "llc"
-    busy = {**units, **loads, source: loads[source] + latency, "launch": floor.busy_ps["launch"]}
+    launch = floor.busy_ps["launch"]
     return Price(
         run_ps=latency + pipelined,
-        busy_ps=busy,
+        busy_ps={**stages, source: stages[source] + latency, "launch": launch},
         traffic=floor.traffic,
         causes_ps=causes,
-        priced_by="tile",
-        cut=plan.cut,
-        work=_work(demand, plan, chip),
+        priced_by=priced_by,
+        cut=tiled.ways.cut(at),
+        work=_work(demand, tiled.ways, at, target),
     )
 
 
-def _work(demand: Demand, plan: TilePlan, chip: ChipSpec) -> dict[str, float]:
+def _work(demand: Demand, ways: Ways, at: int, target: Target) -> dict[str, float]:
     """Multiply-adds with filled tiles, bytes that tiles fetch again, and converted values."""
-    useful = float(sum(product.macs for product in demand.products))
-    padded = sum(
-        max(float(own), product.macs)
-        for own, product in zip(plan.padded_macs, demand.products, strict=True)
-    )
-    converted = sum(
-        product.weight_elements * max(float(uses), 1.0)
-        for uses, product in zip(plan.weight_uses, demand.products, strict=True)
-        if product_rate(chip, product).convert
-    )
+    useful = padded = converted = 0.0
+    for i, product in enumerate(demand.products):
+        useful += product.macs
+        padded += max(float(ways.padded_macs[i][at]), product.macs)
+        if product_rate(target.chip, product).convert:
+            converted += product.weight_elements * max(float(ways.weight_uses[i][at]), 1.0)
     return {
-        "macs": float(padded),
-        "tile_padding_macs": float(padded) - useful,
-        "reread_bytes": float(plan.extra_llc_bytes),
-        "converted_values": float(converted),
+        "macs": padded,
+        "tile_padding_macs": padded - useful,
+        "reread_bytes": float(ways.extra_llc_bytes[at]),
+        "converted_values": converted,
     }
 
 
-def _causes(
-    pipelined: int, stages: dict[str, int], chunks: float, floor: Price, fed_ps: int
+def tile_causes(
+    pipelined: int, stages: Mapping[str, int], chunks: float, floor: Price, fed_ps: int
 ) -> dict[str, int]:
     """Launch, and of the pipeline the longest stage and the share of a chunk of every other one.
 
@@ -156,49 +317,3 @@ def pipelined_ps(stages_ps: Sequence[int], chunks: float) -> int:
     """
     longest = max(stages_ps)
     return longest + math.ceil((sum(stages_ps) - longest) / chunks)
-
-
-def _unit_seconds(
-    demand: Demand, plan: TilePlan, target: Target, idle: Values
-) -> dict[str, Values]:
-    """Time of each unit with padding, empty places in the last wave and repeated conversions."""
-    chip = target.chip
-    elementwise = chip.vector_flops_per_s / 2
-    matrix_clock = min(1.0, chip.clock_hz / chip.peak_clock_hz)
-    seconds: dict[str, Values] = {
-        "matrix": 0.0,
-        "vector": idle * demand.vector_ops / elementwise,
-        "special": idle * demand.special_ops / chip.special_ops_per_s,
-        "link": link_seconds(demand, target.node),
-    }
-    for i, product in enumerate(demand.products):
-        rate = product_rate(chip, product)
-        slower = matrix_clock if rate.unit == "matrix" else 1.0
-        macs = np.maximum(plan.padded_macs[i], product.macs)
-        seconds[rate.unit] += idle * 2 * macs / (rate.flops_per_s * slower)
-        if rate.convert:
-            weights = product.weight_elements * np.maximum(plan.weight_uses[i], 1.0)
-            seconds["vector"] += idle * CONVERT_OPS_PER_WEIGHT * weights / elementwise
-    seconds["matrix"] = np.maximum(seconds["matrix"], _feed_seconds(plan, chip, idle))
-    return seconds
-
-
-def _feed_seconds(plan: TilePlan, chip: ChipSpec, idle: Values) -> Values:
-    """Time of cube cores to fill their L0 buffers, beside which they multiply; else nothing."""
-    return idle * plan.feed_clocks / (chip.core_count * chip.clock_hz)
-
-
-def _load_seconds(
-    demand: Demand, moved: Traffic, plan: TilePlan, target: Target, rate: MemoryRate
-) -> dict[str, Values]:
-    """Time of device memory and of last-level cache, with only as many cores as have a block."""
-    chip = target.chip
-    most, buffer_bytes = running_cores(demand, chip)
-    cores = np.minimum(plan.units, most)
-    in_flight = cores * buffer_bytes / 2
-    dram = rate(in_flight) if moved.dram_bytes else np.inf
-    llc = chip.llc_bandwidth_bytes_per_s * cores / most
-    return {
-        "memory": moved.dram_bytes / dram,
-        "llc": (moved.llc_bytes + plan.extra_llc_bytes) / llc,
-    }

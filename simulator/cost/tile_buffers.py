@@ -101,12 +101,6 @@ class CubeCores:
         back = np.where(partial_columns > 0, 2 * value, 0.0)
         return pairs * (2 * PARTIAL_BYTES + back)
 
-    def converted_bytes(self, rate: MathRate, weights: Values, uses: Values) -> Values:
-        """Bytes of converted weights, from the vector cores and to the cube cores, every use."""
-        if not (rate.convert and self.through_llc):
-            return 0.0
-        return 2 * weights * uses * core_value_bytes(rate)
-
 
 def cube_cores(chip: ChipSpec) -> CubeCores | None:
     """Cube cores of a chip whose cores have L0 buffers; None for others.

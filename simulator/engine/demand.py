@@ -28,7 +28,8 @@ class DemandBuilder:
     """Adds up the works of fused nodes.
 
     Assumes: where all queries read the same entries in order, a block of queries of the engine's
-        size shares one fetch; picked entries are fetched for each query.
+        size shares one fetch, or all do where its profile gives none, since attention has programs;
+        picked entries are fetched for each query.
     """
 
     graph: Graph
@@ -113,8 +114,10 @@ class DemandBuilder:
     def _touches(self, read: Read) -> float:
         if read.pattern == "gather":
             return max(read.entries, read.distinct)
-        shared = self.profile.attention_tiles.scan_queries
-        return max(read.entries / shared, read.distinct)
+        tiles = self.profile.attention_tiles
+        if tiles is None:
+            return read.distinct
+        return max(read.entries / tiles.scan_queries, read.distinct)
 
 
 def _operand(node: Node, operands: Sequence[str]) -> int:

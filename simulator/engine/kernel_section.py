@@ -184,6 +184,13 @@ class FusedKernel(StrictModel):
                 f"kernel {self.name!r} has program {self.program!r}; 'pads_to' belongs to program "
                 "'pad' and to no other",
             )
+        beside = [name for name in ("stream_tokens", "one_token_stream") if getattr(self, name)]
+        if beside and not self.stream:
+            raise KeyFaultError(
+                (beside[0],),
+                f"kernel {self.name!r} has {beside[0]!r} but no 'stream' beside the main one; "
+                "give one, or leave it out",
+            )
         return self
 
     def runs_beside(self, tokens: int, phase: Phase) -> bool:
@@ -198,7 +205,8 @@ class FusedKernel(StrictModel):
 
 
 class KernelSection(StrictModel):
-    """Kernels of an engine, and the tiles of those that the tile model prices.
+    """Kernels of an engine, and the tiles of those that the tile model prices: matrix products,
+    attention, and kernels without products. An engine without the latter two has programs for all.
 
     `module`: family of the attention modules that were measured whole, whose interval holds for
     each of their kernels.
@@ -208,8 +216,8 @@ class KernelSection(StrictModel):
 
     measured_as: Literal["sglang", "trtllm", "vllm"] | None = None
     matrix_tiles: MatrixTiles
-    attention_tiles: AttentionTiles
-    elementwise_tiles: ElementwiseTiles
+    attention_tiles: AttentionTiles | None = None
+    elementwise_tiles: ElementwiseTiles | None = None
     module: Name | None = None
     kernels: Annotated[tuple[FusedKernel, ...], Field(min_length=1)]
 

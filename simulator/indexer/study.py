@@ -119,10 +119,10 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
     from simulator.capacity.rank_memory import activation_bytes, weight_bytes, workspace_bytes
     from simulator.cost.math_rate import math_rate
     from simulator.cost.memory_mix import memory_mix
-    from simulator.cost.memory_rate import table_rate
+    from simulator.cost.memory_rate import MemoryRates
     from simulator.cost.roofline import roofline_price
-    from simulator.cost.tile import price_by_tiles
-    from simulator.cost.tile_plan import tile_plans
+    from simulator.cost.tile import TileBatch
+    from simulator.cost.tile_ways import TileWays
     from simulator.cost.timeline import timeline
     from simulator.engine.demand import DemandBuilder
 
@@ -133,12 +133,12 @@ def _assumptions(synthetic: bool) -> tuple[str, ...]:
             scores,
             index_entry,
             layer_output,
-            price_by_tiles,
-            tile_plans,
+            TileBatch,
+            TileWays,
             roofline_price,
             math_rate,
             memory_mix,
-            table_rate,
+            MemoryRates,
             memory_efficiency,
             mix_efficiency,
             DemandBuilder,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from simulator.cost.engine_price import kernel_prices
 from simulator.cost.price import Price
 from simulator.cost.question import AskedStep
 from simulator.cost.step_timer import StepTimer
@@ -44,9 +45,8 @@ class LayoutStep:
         pools = {pool.name: pool for pool in cut.pools}
         physical = PhysicalLayout(cut.layout, pools, self._neighbours)
         kernels = lower(self._graph, timer.target.profile, timer.stats, physical=physical)
-        for kernel in kernels:
-            if kernel.demand not in self._prices:
-                self._prices[kernel.demand] = timer.rule(kernel.demand, timer.target)
+        new = [kernel.demand for kernel in kernels if kernel.demand not in self._prices]
+        self._prices |= kernel_prices(new, timer.target, timer.question.fidelity)
         prices = [self._prices[kernel.demand] for kernel in kernels]
         durations = layer_durations(kernels, prices, timer.target.chip)
         return sum(timer.repeats.get(scope, 1) * ps for scope, ps in durations.items())

@@ -14,9 +14,8 @@ from typing import TypeVar
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
-from simulator.cost.engine_price import engine_price
-from simulator.cost.price import Price, Target
-from simulator.cost.roofline import roofline_price
+from simulator.cost.engine_price import kernel_prices
+from simulator.cost.price import Target
 from simulator.engine.kernel import Demand, Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.profile import EngineProfile
@@ -33,7 +32,7 @@ N = TypeVar("N", int, float)
 
 ENGINES = ("ascend", "ideal", "sglang-0.5", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
 CHIP_OF = {"ascend": "ascend-910c"}
-RULES = {"roofline": roofline_price, "tile": engine_price}
+FIDELITIES = ("roofline", "tile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +99,12 @@ def probe(
     fidelity: str,
 ) -> Probe:
     """Work and time by kind of layer and kernel."""
-    target, price = Target(chip, node, profile), RULES[fidelity]
-    known: dict[Demand, Price] = {}
+    kernels = kernels_of(config, precision, profile, point)
+    prices = kernel_prices((k.demand for k in kernels), Target(chip, node, profile), fidelity)
     found: dict[str, Asked] = {}
-    for kernel in kernels_of(config, precision, profile, point):
+    for kernel in kernels:
         demand = kernel.demand
-        if demand not in known:
-            known[demand] = price(demand, target)
-        name, own = f"{kernel.kind}/{kernel.name}", known[demand]
+        name, own = f"{kernel.kind}/{kernel.name}", prices[demand]
         before = found.get(name, Asked({}, 0, {}, ()))
         found[name] = Asked(
             summed(before.work, work_of(demand)),

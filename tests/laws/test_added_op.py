@@ -16,11 +16,12 @@ import pytest
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
 from simulator.basis.errors import UnsupportedError
+from simulator.cost.engine_price import kernel_prices
 from simulator.cost.price import Target
 from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.profile import EngineProfile, find_profile
-from tests.laws.panel import CHIP_OF, ENGINES, POINTS, RULES, Point, small
+from tests.laws.panel import CHIP_OF, ENGINES, FIDELITIES, POINTS, Point, small
 from workloads.deepseek_v4.attention import AttentionBuilder
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -120,8 +121,8 @@ def test_a_gate_is_priced_by_every_engine_that_lists_it(
     tokens = point.step.tokens // point.layout.data
     assert sum(p.macs for p in logits.demand.products) == tokens * heads * 4096
     assert logits.demand.weight_bytes == 2 * heads * 4096
-    for rule in RULES.values():
-        assert rule(logits.demand, target).run_ps > 0
+    for fidelity in FIDELITIES:
+        assert kernel_prices([logits.demand], target, fidelity)[logits.demand].run_ps > 0
     after = next(k for k in kernels if any(path.endswith("attn/gate") for path in k.nodes))
     plain = next(
         k for k in kernels_of(profile, point) if k.scope == after.scope and k.name == after.name

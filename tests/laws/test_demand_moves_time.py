@@ -18,7 +18,7 @@ from hwmodels.node import NodeSpec, find_node
 from simulator.basis.sourced import Sourced
 from simulator.basis.yaml_loader import StrictModel
 from simulator.engine.profile import find_profile
-from tests.laws.panel import ENGINES, POINTS, RULES, Moves, Point, Probe, probe, small
+from tests.laws.panel import ENGINES, FIDELITIES, POINTS, Moves, Point, Probe, probe, small
 from tests.sampling import tenth
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.layer_kinds import TYPE_OF_KIND
@@ -69,7 +69,7 @@ MACHINES = tuple(
 CASES = tuple(
     (engine, chip, fidelity, field)
     for engine, chip in MACHINES
-    for fidelity in RULES
+    for fidelity in FIDELITIES
     for field in (*FIELDS, *(f"{k}={v}" for own in FORMATS for k, v in own.items()))
     # TensorRT-LLM stores its FP8 rows so: there is nothing to change.
     if (engine, field) != ("trtllm-1.3", "kv=fp8-uniform")

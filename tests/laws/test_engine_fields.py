@@ -14,7 +14,7 @@ from hwmodels.node import find_node
 from simulator.basis.errors import V4SimError
 from simulator.capacity.capacity import capacity_of
 from simulator.capacity.capacity_question import ask_capacity
-from simulator.cost.engine_price import engine_price
+from simulator.cost.engine_price import kernel_prices
 from simulator.cost.price import Target
 from simulator.cost.timeline import layer_durations
 from simulator.engine.cache_layout import CacheLayout
@@ -66,13 +66,15 @@ SHAPES = (
     Point(1, 1024, 0, ParallelLayout(8)),
     Point(8, 1, 0, ParallelLayout(8)),  # a prefill of one token a request
     *(Point(batch, 1, 8191, ParallelLayout(8)) for batch in (48, 100, 400, 1600)),
+    *(Point(batch, 1, 8191, ParallelLayout(4, 2, 8)) for batch in (400, 2600)),
 )
 FORMATS = (Precision(), Precision(expert="fp4"), Precision(expert="bf16", kv="bf16", linear="bf16"))
 Path = tuple[str | int, ...]
 
 
 def chips_of(engine: str) -> tuple[str, ...]:
-    return ("ascend-910c", "ascend-950dt") if engine == "ascend" else ("h200", "b200")
+    """Chips that the engine was made for, and one that it answers for as if."""
+    return ("ascend-910c", "ascend-950dt") if engine == "ascend" else ("b200", "h200", "mi300x")
 
 
 def fields_of(model: BaseModel, at: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
@@ -116,7 +118,7 @@ def others(value: Any, annotation: Any, at: Path) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, value * 2, value // 2, 0, 64 * value, value + 575]
+        return [value + 1, value * 2, value // 2, 0, 1, 64 * value, value + 575]
     if isinstance(value, float):
         return [value * 2, value / 2, min(1.0, value * 1.05)]
     if isinstance(value, tuple):
@@ -175,16 +177,16 @@ def times(profile: EngineProfile, chip: str, point: Point, precision: Precision)
     try:
         local = shard(graph, point.layout, point.step.tokens)
         kernels = lower(local, profile, RunStats(), phase)
-        prices = [engine_price(kernel.demand, target) for kernel in kernels]
+        known = kernel_prices((kernel.demand for kernel in kernels), target, "tile")
     except V4SimError as error:
         return error.message
-    return layer_durations(kernels, prices, spec)
+    return layer_durations(kernels, [known[k.demand] for k in kernels], spec)
 
 
 def memory(profile: EngineProfile, engine: str) -> Iterator[object]:
     """What the pools hold, what a prefix takes, how it is kept and how it is loaded."""
     layout = layout_of(profile)
-    chip = chips_of(engine)[-1]
+    chip = chips_of(engine)[0]
     for drafts, tokens, contexts in ((0, 8192, "131072"), (3, 8192, "8192"), (0, 1, "700000")):
         question = ask_capacity(
             model="v4-flash", chip=chip, count=8, engine=engine, contexts=contexts,

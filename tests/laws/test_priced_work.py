@@ -9,13 +9,14 @@ import pytest
 
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
+from simulator.cost.engine_price import engine_price, kernel_prices
 from simulator.cost.price import Price, Target
 from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.physical_layout import PhysicalLayout, bind_layout
 from simulator.engine.profile import find_profile, layout_of
 from simulator.layout.padding import Padding, cut_pool
-from tests.laws.panel import CHIP_OF, ENGINES, POINTS, RULES, Point, small
+from tests.laws.panel import CHIP_OF, ENGINES, FIDELITIES, POINTS, Point, small
 from tests.sampling import tenth
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -32,7 +33,7 @@ CASES = tuple(
     (engine, chip, fidelity, point, precision)
     for engine in ENGINES
     for chip in ((CHIP_OF[engine],) if engine in CHIP_OF else ("h200", "b200"))
-    for fidelity in RULES
+    for fidelity in FIDELITIES
     for point in POINTS
     for precision in FORMATS
 )
@@ -102,9 +103,10 @@ def test_priced_work_is_the_nodes_work_and_named_extras(
     assert max(covered.values()) == 1
     idle = [node for node in graph.nodes if node.path not in covered]
     assert not any(graph.work(node, STATS).macs for node in idle)
+    prices = kernel_prices((kernel.demand for kernel in kernels), target, fidelity)
     for kernel in kernels:
         assert_holds_the_nodes_work(kernel, graph, physical)
-        price = RULES[fidelity](kernel.demand, target)
+        price = prices[kernel.demand]
         assert_extras_add_up(kernel, price)
         if fidelity == "roofline":
             assert set(price.work) == {"macs"}
@@ -125,13 +127,13 @@ def test_what_a_kernel_pads_by_hand() -> None:
     kernels = lowered("sglang-0.5", point, Precision())[2]
     target = Target(find_chip("h200"), find_node("h200", 8), find_profile("sglang-0.5"))
     core = next(k for k in kernels if k.kind == "csa" and k.name == "core")
-    work = RULES["tile"](core.demand, target).work
+    work = engine_price(core.demand, target).work
     pair = 2 * 512
     assert work["macs"] == 64 * (128 + 512) * pair
     assert work["head_padding_macs"] == 56 * (128 + 512) * pair
     assert work["key_padding_macs"] == 0
     assert work["converted_values"] == (128 + 512) * 448
     scan = next(k for k in kernels if k.name == "index_score")
-    work = RULES["tile"](scan.demand, target).work
+    work = engine_price(scan.demand, target).work
     assert work["macs"] == 32_768 * 64 * 128
     assert work["empty_tile_macs"] == work["key_padding_macs"] == 0

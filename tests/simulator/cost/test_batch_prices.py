@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwmodels.machine import to_ps
-from simulator.cost.batch_floor import whole_ps
+from simulator.cost.roofline import whole_ps
 from simulator.kernels.causes import CAUSES, part_of, shared_out
 
 SHARES = st.floats(0, 10) | st.sampled_from([0.0, 1.0, 1e-6])

@@ -13,13 +13,13 @@ from hwmodels.chip import find_chip
 from simulator.cost.cycle import simulated_rate
 from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.memory_mix import memory_mix
-from simulator.cost.memory_rate import table_rate
 from simulator.cost.question import ask
 from simulator.cost.result import StepResult
 from simulator.cost.step import cost_step
 from simulator.cost.traffic import traffic
 from simulator.engine.cache_runs import CacheRuns
 from simulator.engine.kernel import Demand, Operand
+from tests.oracles.tile_model import table_rate
 
 PRO = {
     "model": "v4-pro",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from unittest.mock import Mock
+from unittest.mock import patch
 
 import pytest
 
 from simulator.basis.errors import InputError
+from simulator.cost.engine_price import kernel_prices
 from simulator.cost.question import ask
+from simulator.layout import layout_step
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import DEFAULT_PADDINGS, ENGINE
 from simulator.layout.sweep import (
@@ -68,11 +70,10 @@ def test_two_hundred_points_price_a_kernel_once_for_equal_rows() -> None:
     points = sweep_points("all", DEFAULT_PAGES[1:], DEFAULT_PADDINGS, SHARED)[:201]
     asked = question()
     step = step_of(asked)
-    priced = Mock(wraps=step._timer.rule)
-    step._timer.rule = priced
-    costs = list(sweep(asked, points, step))
-    kernels = {call.args[0] for call in priced.call_args_list}
-    assert priced.call_count == len(kernels)
+    with patch.object(layout_step, "kernel_prices", wraps=kernel_prices) as priced:
+        costs = list(sweep(asked, points, step))
+    kernels = [demand for call in priced.call_args_list for demand in set(call.args[0])]
+    assert len(kernels) == len(set(kernels))
     assert [cost.point for cost in costs] == points
     assert all(0 < cost.dram_efficiency <= 1 for cost in costs)
     assert all(cost.step_ps for cost in costs)

@@ -3,6 +3,7 @@
 import pytest
 
 from simulator.basis.errors import InputError
+from simulator.cost.engine_price import engine_price
 from simulator.cost.question import ask
 from simulator.cost.step_clock import DecodeGroup
 from simulator.cost.step_timer import StepTimer, distinct_layers, draft_layer
@@ -82,7 +83,7 @@ def test_a_pass_is_that_of_the_mtp_layer_in_the_whole_graph(layout, batch, new):
     kernels = lower(
         shard(graph, asked.question.layout, step.tokens), timer.target.profile, timer.stats
     )
-    prices = [timer.rule(kernel.demand, timer.target) for kernel in kernels]
+    prices = [engine_price(kernel.demand, timer.target) for kernel in kernels]
     assert timer.total_ps(step) == layer_durations(kernels, prices, asked.chip)["mtp"]
     assert timer.total_ps(step) == timer.kernel_by_kernel_ps(step)
 

@@ -1,4 +1,4 @@
-"""Ways to cut a kernel into tiles: how many blocks for the cores, and what cutting costs."""
+"""Ways to cut one kernel into tiles, formula by formula: what `TileWays` has in arrays."""
 
 from __future__ import annotations
 
@@ -20,20 +20,12 @@ from simulator.cost.tile_buffers import (
     running_cores,
     tile_holder,
 )
+from simulator.cost.tile_ways import attention_tiles, elementwise_bytes, value_bytes
 from simulator.engine.kernel import Demand, Product, Shape
 from simulator.engine.profile import EngineProfile
 
 Floats = NDArray[np.float64]
 Values = float | Floats
-
-# Bytes of an operand value as it moves between LLC and cores, by math class: (activation, weight).
-_VALUE_BYTES = {
-    "fp32": (4.0, 4.0),
-    "bf16": (2.0, 2.0),
-    "fp8": (1.0, 1.0),
-    "fp8xfp4": (1.0, 0.53125),
-    "fp4_index": (0.5, 0.5),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +84,6 @@ def tile_plans(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePl
     """All plans that the profile allows for a kernel and the chip's cores hold, as arrays.
 
     Smallest split and tiles come first. Raises `InputError` where cube cores hold none.
-
-    Assumes: an operand's tile is fetched from the last-level cache by every block that uses it,
-        once for a cluster of blocks where the engine has clusters, on every chip.
-    Assumes: the matrix units reach their peak on every tile size that the engine has.
     """
     cube = cube_cores(chip)
     if not demand.products:
@@ -154,25 +142,16 @@ def _splits(demand: Demand, profile: EngineProfile) -> tuple[int, ...]:
             steps = max(steps, math.ceil(product.depth / profile.matrix_tiles.depth))
             largest = max(largest, profile.matrix_tiles.largest_split)
         else:
-            steps = max(steps, math.ceil(product.columns / profile.attention_tiles.keys))
-            largest = max(largest, profile.attention_tiles.largest_split)
+            steps = max(steps, math.ceil(product.columns / attention_tiles(profile).keys))
+            largest = max(largest, attention_tiles(profile).largest_split)
     return tuple(1 << i for i in range(min(steps, largest).bit_length()))
 
 
 def _elementwise(demand: Demand, profile: EngineProfile, chip: ChipSpec) -> TilePlan:
-    """Even parts on all cores, in steps of a number of bytes.
-
-    Assumes: a kernel without products is spread evenly over all cores, however small it is.
-    """
+    """Even parts on all cores, in steps of a number of bytes."""
     cores, _ = running_cores(demand, chip)
     steps = demand.moved_bytes / elementwise_bytes(profile, cube_cores(chip)) / cores
     return TilePlan(cores, max(1.0, steps), (), (), 0.0)
-
-
-def elementwise_bytes(profile: EngineProfile, cube: CubeCores | None) -> int:
-    """Bytes of a block of a kernel without products: half a unified buffer holds them."""
-    most = profile.elementwise_tiles.bytes
-    return most if cube is None else min(most, cube.unified_bytes // 2)
 
 
 def _matrix(
@@ -201,7 +180,7 @@ def _matrix(
     handed = False
     if cube is not None and rate.unit == "matrix":
         feed = cube.feed_clocks(core_value_bytes(rate), macs, rows, columns)
-        extra = cube.converted_bytes(rate, product.weight_elements, row_tiles)
+        extra = _converted_bytes(cube, rate, product.weight_elements, row_tiles)
         handed = cube.through_llc and vector_work
     passed = _passed_bytes(product, split, (split > 1) | handed)
     return TilePlan(
@@ -223,7 +202,7 @@ def _attention(
     key_bytes: float,
 ) -> TilePlan:
     """Blocks of one query's heads, each over a part of its keys, which each block fetches."""
-    tiles, parts, outputs = profile.attention_tiles, split, product.partial_columns
+    tiles, parts, outputs = attention_tiles(profile), split, product.partial_columns
     heads = tiles.head_multiple * math.ceil(product.rows / tiles.head_multiple)
     steps = np.maximum(1.0, np.ceil(product.columns / tiles.keys / split))
     pairs = product.count * heads * steps * split * tiles.keys
@@ -236,7 +215,7 @@ def _attention(
         most = cube.block_heads(tiles.heads, tiles.head_multiple, tiles.keys, outputs)
         block = np.minimum(heads, most)
         feed = cube.feed_clocks(value, pairs * product.depth, block, tiles.keys)
-        extra = cube.converted_bytes(rate, product.weight_elements, 1.0)
+        extra = _converted_bytes(cube, rate, product.weight_elements, 1.0)
         if cube.through_llc:
             entry = product.depth - outputs
             keys = cube.round_keys(value, block, tiles.keys, entry, outputs)
@@ -253,6 +232,13 @@ def _attention(
         feed,
         head_blocks=blocks,
     )
+
+
+def _converted_bytes(cube: CubeCores, rate: MathRate, weights: Values, uses: Values) -> Values:
+    """Bytes of converted weights, from the vector cores and to the cube cores, every use."""
+    if not (rate.convert and cube.through_llc):
+        return 0.0
+    return 2 * weights * uses * core_value_bytes(rate)
 
 
 def _passed_bytes(product: Product, parts: Floats, passed: NDArray[np.bool_]) -> Floats:
@@ -277,8 +263,3 @@ def _joined(plans: list[TilePlan]) -> TilePlan:
         sum(plan.feed_clocks for plan in plans),
         head_blocks=max((plan.head_blocks for plan in plans), key=np.max),
     )
-
-
-def value_bytes(math_class: str) -> tuple[float, float]:
-    """Bytes of an activation and of a weight on their way from the last-level cache to a core."""
-    return _VALUE_BYTES.get(math_class, (2.0, 2.0))

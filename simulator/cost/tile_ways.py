@@ -1,29 +1,50 @@
-"""Ways to cut many recorded demands into tiles, all at once: one row of arrays a way."""
+"""Ways to cut kernels into tiles: how many blocks for the cores, and what cutting costs.
+
+All ways of many demands at once, as arrays with one value a way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cost.batch_floor import Floats, NumberTable
-from simulator.cost.batch_grid import WayGrid
+from hwmodels.chip import ChipSpec
+from simulator.basis.errors import UnsupportedError
 from simulator.cost.math_rate import product_rate
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
+from simulator.cost.roofline import Floats, NumberTable
 from simulator.cost.tile_buffers import (
     PARTIAL_BYTES,
+    CubeCores,
     core_value_bytes,
     cube_cores,
     running_cores,
+    tile_holder,
 )
-from simulator.cost.tile_plan import elementwise_bytes, value_bytes
 from simulator.engine.kernel import Demand, Product, Shape
+from simulator.engine.kernel_section import AttentionTiles
+from simulator.engine.profile import EngineProfile
 
+# Bytes of an operand value as it moves between LLC and cores, by math class: (activation, weight).
+_VALUE_BYTES = {
+    "fp32": (4.0, 4.0),
+    "bf16": (2.0, 2.0),
+    "fp8": (1.0, 1.0),
+    "fp8xfp4": (1.0, 0.53125),
+    "fp4_index": (0.5, 0.5),
+}
 _SIZES = ("count", "rows", "columns", "depth", "macs", "weight_elements", "partial_columns")
+
+# Rows, columns and depth of the products at one place of the demands.
+Extents = tuple[Floats, Floats, Floats]
+# Whose way each is, then rows and columns of its tiles and its split.
+Grid = tuple[NDArray[np.intp], Floats, Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +62,16 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Ways in the order of `tile_plans`, demand after demand; `demand` is whose way each is.
+    """Ways to cut demands, demand after demand, smallest split and tiles first.
 
-    The other arrays are as in a `TilePlan`, the tuples with an entry for each place of a product.
+    `demand` is whose way each is. `units` equal blocks run on the cores, each a loop of `steps`;
+    `padded_macs` are the multiply-adds of each product with partial tiles filled up;
+    `extra_llc_bytes` what tiles fetch again or leave for others to add up; `weight_uses` how often
+    each product's weights are fetched; `feed_clocks` the clocks of one cube core to fill its L0
+    buffers with all that it multiplies. The rest says which way it is: tile sides, parts of the
+    depth or of the keys, blocks of heads; zeros where there are none. Tuples have an entry for
+    each place of a product. More steps expose less of the first and last, so that more work may
+    even take less time.
     """
 
     demand: NDArray[np.intp]
@@ -53,6 +81,10 @@ class Ways:
     weight_uses: tuple[Floats, ...]
     extra_llc_bytes: Floats
     feed_clocks: Floats
+    rows: Floats
+    columns: Floats
+    split: Floats
+    head_blocks: Floats
 
     def chosen(self, ways: NDArray[np.intp]) -> Ways:
         """Some of the ways."""
@@ -64,15 +96,41 @@ class Ways:
             tuple(uses[ways] for uses in self.weight_uses),
             self.extra_llc_bytes[ways],
             self.feed_clocks[ways],
+            self.rows[ways],
+            self.columns[ways],
+            self.split[ways],
+            self.head_blocks[ways],
         )
 
+    def cut(self, way: int) -> str:
+        """One way in words."""
+        rows, columns, split = self.rows[way], self.columns[way], self.split[way]
+        steps, head_blocks = self.steps[way], self.head_blocks[way]
+        words = (
+            f"tiles {rows:.0f} x {columns:.0f}" if rows else "",
+            f"{head_blocks:.0f} blocks of heads" if head_blocks else "",
+            f"split in {split:.0f}" if split > 1 else "",
+            f"{steps:.4g} steps" if not rows and steps > 1 else "",
+        )
+        return ", ".join(word for word in words if word)
 
-class PlanBatch:
-    """Tile plans of some demands; the same numbers as `tile_plans`, to the last digit."""
+
+class TileWays:
+    """Ways that a profile allows for some demands and the chip's cores hold.
+
+    Raises `UnsupportedError` where cube cores hold none.
+
+    Assumes: an operand's tile is fetched from the last-level cache by every block that uses it,
+        once for a cluster of blocks where the engine has clusters, on every chip.
+    Assumes: the matrix units reach their peak on every tile size that the engine has.
+    Assumes: a kernel without products is spread evenly over all cores, however small it is.
+    """
 
     def __init__(self, recording: Recording, demands: Sequence[Demand], target: Target) -> None:
         self._grid = WayGrid(demands, target.profile, target.chip)
-        self._block_bytes = elementwise_bytes(target.profile, cube_cores(target.chip))
+        self._block_bytes = 1
+        if any(not demand.products for demand in demands):
+            self._block_bytes = elementwise_bytes(target.profile, cube_cores(target.chip))
         most = max((len(demand.products) for demand in demands), default=0)
         self.products = [[_nth(demand, i) for demand in demands] for i in range(most)]
         self._slots = [_Slot(products, target) for products in self.products]
@@ -87,6 +145,9 @@ class PlanBatch:
         self._cores = np.array([float(running_cores(d, target.chip)[0]) for d in demands])
         self.table = NumberTable(recording, rows)
         self._dense = np.array([not demand.products for demand in demands])
+        self._tiled = np.array(
+            [any(p.shape is Shape.MATRIX for p in demand.products) for demand in demands]
+        )
 
     def ways(self, values: Sequence[Any]) -> tuple[Ways, list[Products]]:
         """All ways of a replay, and the products by place."""
@@ -94,21 +155,25 @@ class PlanBatch:
         size = len(_SIZES)
         products = [Products(*found[i * size : i * size + size]) for i in range(len(self._slots))]
         extents = [(p.rows, p.columns, p.depth) for p in products]
-        demand, rows, columns, split = self._grid.ways(extents)
+        demand, rows, columns, split = self._grid.allowed(extents)
         operations, moved, key_bytes = found[-3:]
         units = np.where(self._dense, self._cores, 0.0)[demand]
         vector_work = operations > 0
         steps = self._elementwise(moved)[demand]
-        extra, feed = np.zeros((2, len(demand)))
+        extra, feed, head_blocks = np.zeros((3, len(demand)))
         macs, uses = [], []
         for slot, sizes in zip(self._slots, products, strict=True):
             cut = slot.cut(sizes, vector_work, key_bytes, demand, rows, columns, split)
             units, extra = units + cut.units, extra + cut.extra_llc_bytes
             feed = feed + cut.feed_clocks
             steps = np.maximum(steps, cut.steps)
+            head_blocks = np.maximum(head_blocks, cut.head_blocks)
             macs.append(cut.macs)
             uses.append(cut.uses)
-        return Ways(demand, units, steps, tuple(macs), tuple(uses), extra, feed), products
+        tiled = self._tiled[demand]
+        sides = np.where(tiled, rows, 0.0), np.where(tiled, columns, 0.0), split, head_blocks
+        ways = Ways(demand, units, steps, tuple(macs), tuple(uses), extra, feed, *sides)
+        return ways, products
 
     def _elementwise(self, moved: Floats) -> Floats:
         """Steps of the demands without products."""
@@ -125,12 +190,13 @@ class _Cut:
 
     def __init__(self, ways: int) -> None:
         self.units, self.steps, self.macs, self.uses = np.zeros((4, ways))
-        self.extra_llc_bytes, self.feed_clocks = np.zeros((2, ways))
+        self.extra_llc_bytes, self.feed_clocks, self.head_blocks = np.zeros((3, ways))
 
     def put(self, ways: NDArray[np.intp], *found: Floats) -> None:
         """Arrays of some of the ways, in the order of the attributes."""
         self.units[ways], self.steps[ways], self.macs[ways] = found[:3]
-        self.uses[ways], self.extra_llc_bytes[ways], self.feed_clocks[ways] = found[3:]
+        self.uses[ways], self.extra_llc_bytes[ways], self.feed_clocks[ways] = found[3:6]
+        self.head_blocks[ways] = found[6]
 
 
 class _Slot:
@@ -196,13 +262,14 @@ class _Slot:
             extra = self._converted(p, of, row_tiles)
             handed = own & vector_work[of] & self._cube.through_llc
         passed = _passed(p, of, split, (split > 1) | handed)
-        return np.ceil(tiles * split), steps, macs, row_tiles, again + passed + extra, feed
+        units, extra = np.ceil(tiles * split), again + passed + extra
+        return units, steps, macs, row_tiles, extra, feed, np.zeros(len(of))
 
     def _queries(
         self, p: Products, key_bytes: Floats, of: NDArray[np.intp], split: Floats
     ) -> tuple[Floats, ...]:
         """Blocks of one query's heads, each over a part of its keys, which each block fetches."""
-        tiles, parts = self._profile.attention_tiles, split
+        tiles, parts = attention_tiles(self._profile), split
         handed = np.zeros(len(of), dtype=np.bool_)
         heads = tiles.head_multiple * np.ceil(p.rows / tiles.head_multiple)
         steps = np.maximum(1.0, np.ceil((p.columns / tiles.keys)[of] / split))
@@ -228,7 +295,8 @@ class _Slot:
         units = np.ceil((p.count * blocks)[of] * split)
         extra = ((blocks - 1) * key_bytes)[of] + extra
         passed = _passed(p, of, parts, (split > 1) | handed)
-        return units, steps, pairs * p.depth[of], np.zeros(len(of)), passed + extra, feed
+        macs, uses = pairs * p.depth[of], np.zeros(len(of))
+        return units, steps, macs, uses, passed + extra, feed, blocks[of]
 
     def _converted(self, p: Products, of: NDArray[np.intp], uses: Floats) -> Floats:
         assert self._cube is not None
@@ -241,3 +309,95 @@ class _Slot:
 def _passed(p: Products, of: NDArray[np.intp], parts: Floats, passed: NDArray[np.bool_]) -> Floats:
     values = (p.count * p.rows * p.partial_columns)[of]
     return np.where(passed, 2.0 * parts * values * PARTIAL_BYTES, 0.0)
+
+
+class WayGrid:
+    """Splits and tile sides of some demands, those of one after those of another."""
+
+    def __init__(self, demands: Sequence[Demand], profile: EngineProfile, chip: ChipSpec) -> None:
+        self._profile = profile
+        found = [(i, *way) for i, d in enumerate(demands) for way in _ways(d, profile, chip)]
+        demand, *self._tiles = np.array(found, dtype=np.float64).T
+        self._demand = demand.astype(np.intp)
+        places = range(max(len(demand.products) for demand in demands))
+        self._matrix = [_are(Shape.MATRIX, demands, i) for i in places]
+        self._core = [_are(Shape.ATTENTION, demands, i) for i in places]
+        self._attends = any(core.any() for core in self._core)
+
+    def allowed(self, extents: Sequence[Extents]) -> Grid:
+        """Those with no larger tiles, and no more splits, than the products of a step have."""
+        rows, below_rows, columns, below_columns, split = self._tiles
+        tallest = widest = steps = np.zeros(1)
+        depth = self._profile.matrix_tiles.depth
+        keys = attention_tiles(self._profile).keys if self._attends else 1
+        for matrix, core, (m, n, k) in zip(self._matrix, self._core, extents, strict=True):
+            tallest = np.maximum(tallest, np.where(matrix, m, 0.0))
+            widest = np.maximum(widest, np.where(matrix, n, 0.0))
+            steps = np.maximum(steps, np.ceil(np.where(matrix, k / depth, 0.0)))
+            steps = np.maximum(steps, np.ceil(np.where(core, n / keys, 0.0)))
+        if extents:
+            # A tile is tried where the next smaller one does not hold the whole extent.
+            of = self._demand
+            tried = (below_rows < tallest[of]) & (below_columns < widest[of])
+            own = np.flatnonzero(tried & (split <= np.maximum(steps, 1.0)[of]))
+        else:
+            own = np.arange(len(self._demand))
+        return self._demand[own], rows[own], columns[own], split[own]
+
+
+def _are(shape: Shape, demands: Sequence[Demand], place: int) -> NDArray[np.bool_]:
+    return np.array([len(d.products) > place and d.products[place].shape is shape for d in demands])
+
+
+def _ways(
+    demand: Demand, profile: EngineProfile, chip: ChipSpec
+) -> Iterator[tuple[float, float, float, float, float]]:
+    """Rows, the next smaller rows, columns, the next smaller columns, and split of each way."""
+    shapes = {product.shape for product in demand.products}
+    rows = columns = [(1.0, -math.inf)]
+    largest, area = 1, profile.matrix_tiles.largest_area
+    holder = tile_holder(demand, chip, profile.matrix_tiles.depth)
+    if Shape.MATRIX in shapes:
+        rows = _with_below(profile.matrix_tiles.rows)
+        columns = _with_below(profile.matrix_tiles.columns)
+        largest = profile.matrix_tiles.largest_split
+        holder.check(rows[0][0], columns[0][0])
+    if Shape.ATTENTION in shapes:
+        largest = max(largest, attention_tiles(profile).largest_split)
+    for i in range(largest.bit_length()):
+        for row, below_row in rows:
+            for column, below_column in columns:
+                if row * column <= area and holder.holds(row, column):
+                    yield row, below_row, column, below_column, float(1 << i)
+
+
+def _with_below(sizes: Sequence[int]) -> list[tuple[float, float]]:
+    ordered = [float(size) for size in sorted(sizes)]
+    return list(zip(ordered, [-math.inf, *ordered], strict=False))
+
+
+def attention_tiles(profile: EngineProfile) -> AttentionTiles:
+    """Tiles of attention; raises `UnsupportedError` where the profile has none."""
+    if profile.attention_tiles is None:
+        raise _missing(profile, "attention_tiles", "attention")
+    return profile.attention_tiles
+
+
+def _missing(profile: EngineProfile, what: str, kernel: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"engine {profile.name} has no {what}, but {kernel} is to be priced by tiles; give them "
+        "beside matrix_tiles in its section of kernels, or a program that prices the kernel"
+    )
+
+
+def elementwise_bytes(profile: EngineProfile, cube: CubeCores | None) -> int:
+    """Bytes of a block of a kernel without products: half a unified buffer holds them."""
+    if profile.elementwise_tiles is None:
+        raise _missing(profile, "elementwise_tiles", "a kernel without matrix products")
+    most = profile.elementwise_tiles.bytes
+    return most if cube is None else min(most, cube.unified_bytes // 2)
+
+
+def value_bytes(math_class: str) -> tuple[float, float]:
+    """Bytes of an activation and of a weight on their way from the last-level cache to a core."""
+    return _VALUE_BYTES.get(math_class, (2.0, 2.0))
