@@ -6,16 +6,37 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.answer import answer_sentence, tokens_per_s
 from reports.breakdown import GroupTotal, StepBreakdown
 from reports.certainty import certainty_sentence
-from reports.counts_json import counts_json
 from reports.glossary import names_of
 from reports.kernel_list import kernel_list_json
 from simulator.basis.atomic import write_text
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
+
+if TYPE_CHECKING:
+    from simulator.count.count import StepCount
+    from simulator.count.tally import Tally
+
+
+def counts_json(counts: StepCount) -> dict[str, Any]:
+    """Sums of the step, by operation, by layer and by kind of layer."""
+    return {
+        "step": _tally_json(counts.total),
+        "operations": {name: _tally_json(t) for name, t in counts.by_operation().items()},
+        "layers": {name: _tally_json(t) for name, t in counts.by_layer().items()},
+        "layer_kinds": {name: _tally_json(t) for name, t in counts.by_kind().items()},
+    }
+
+
+def _tally_json(tally: Tally) -> dict[str, Any]:
+    return asdict(tally) | {
+        "total_flops": tally.total_flops,
+        "weighted_flops_fp8_equivalent": tally.weighted_flops,
+    }
+
 
 SCHEMA = "v4sim.step/1"
 

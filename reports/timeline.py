@@ -14,10 +14,31 @@ from typing import Any
 
 from reports.answer import answer_sentence, machine_text
 from reports.breakdown import SUMMED_FIELDS, StepBreakdown
-from reports.lanes import lanes_of
 from reports.rates import rate_series
 from simulator.basis.atomic import write_bytes
 from simulator.cost.result import KernelRecord, StepResult
+
+
+def lanes_of(intervals: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Indexes of (start, end) intervals by lane, each lane in order of time.
+
+    The first lane takes all that follow one another; only what overlaps needs another one.
+    """
+    order = sorted(range(len(intervals)), key=lambda i: intervals[i])
+    lanes: list[list[int]] = []
+    ends: list[int] = []
+    for index in order:
+        start, end = intervals[index]
+        for lane, busy_until in enumerate(ends):
+            if start >= busy_until:
+                lanes[lane].append(index)
+                ends[lane] = end
+                break
+        else:
+            lanes.append([index])
+            ends.append(end)
+    return lanes
+
 
 _SEQUENCE = 1
 _PS_PER_NS = 1000

@@ -19,9 +19,8 @@ from simulator.basis.errors import UnsupportedError
 from simulator.calibration.measured import TEXT, MeasuredTable
 from simulator.calibration.row_entries import RowEntry, entry_of
 from simulator.calibration.tiny_graphs import GRAPHS, Row
-from simulator.cost.family_call import FamilyCall, Form
+from simulator.cost.family_call import FamilyCall, Form, borrowable
 from simulator.cost.price import Target
-from simulator.cost.priced import borrowable
 from simulator.cost.programs import program_calls
 from simulator.engine.kernel import Kernel
 from simulator.engine.kernel_section import FamilyRule

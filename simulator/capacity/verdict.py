@@ -2,11 +2,208 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from simulator.basis.errors import InputError
 from simulator.basis.whole import ceil_div
-from simulator.capacity.capacity import Capacity
-from simulator.capacity.capacity_advice import Change, changes, largest_context, smallest_change
+from simulator.capacity.capacity import Capacity, capacity_of
+from simulator.capacity.capacity_question import CapacityQuestion
+from simulator.capacity.rank_memory import cuts_weights
+from simulator.engine.sizing_rules import WindowSizing
+from workloads.parallel import ParallelLayout
+
+LARGEST_STEP_UP = 32
+USUAL_STEP_TOKENS = 8192
+USUAL_MEMORY_SHARE = 0.95  # the most that recipes of engines ask for (vLLM issue 51454)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change and what then fits; `option` is what to type, `effort` orders them by size.
+
+    `more_chips`: it takes hardware, where the others are settings.
+    """
+
+    option: str
+    about: str
+    effort: int
+    more_chips: bool
+    chips: int
+    requests: float
+    is_enough: bool
+
+
+def changes(capacity: Capacity) -> tuple[Change, ...]:
+    """Single changes that raise the number of requests: settings first, the most helpful first.
+
+    Of the numbers of chips only the fewest that fits (or that helps) is kept.
+    """
+    found = []
+    for effort, (option, about, question) in enumerate(_variants(capacity.question)):
+        try:
+            if not cuts_weights(question):
+                continue
+            other = capacity_of(question)
+        except InputError:
+            continue  # the engine or the model does not take it
+        if other.requests > capacity.requests * 1.001:
+            found.append(
+                Change(
+                    option=option,
+                    about=about,
+                    effort=effort,
+                    more_chips=question.chips > capacity.question.chips,
+                    chips=question.chips,
+                    requests=other.requests,
+                    is_enough=other.is_enough,
+                )
+            )
+    settings = sorted((c for c in found if not c.more_chips), key=lambda c: -c.requests)
+    return (*settings, *_fewest_chips(found))
+
+
+def _fewest_chips(found: list[Change]) -> list[Change]:
+    """Of the changes that take more chips, the best one of the fewest that fits (or helps)."""
+    chips = [c for c in found if c.more_chips]
+    chips = [c for c in chips if c.is_enough] or chips
+    fewest = min((c.chips for c in chips), default=0)
+    return sorted((c for c in chips if c.chips == fewest), key=lambda c: -c.requests)[:1]
+
+
+def smallest_change(capacity: Capacity, found: tuple[Change, ...]) -> Change | None:
+    """The first change, in order of what it asks of a deployment, after which it fits."""
+    enough = [change for change in found if change.is_enough]
+    return min(enough, key=lambda change: change.effort, default=None)
+
+
+def largest_context(capacity: Capacity) -> int:
+    """Longest single context of which the requests asked for would fit; 0 if none does."""
+
+    def holds(tokens: int) -> bool:
+        part = replace(capacity.question.contexts[0], context_tokens=tokens, share=1.0)
+        return capacity_of(replace(capacity.question, contexts=(part,))).is_enough
+
+    low, high = 0, capacity.question.longest_context
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _variants(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    """(option, what it means, question) from the least to the most that is asked for."""
+    makers: tuple[Callable[[CapacityQuestion], Iterator[tuple[str, str, CapacityQuestion]]], ...]
+    makers = (_formats, _settings, _layouts, _chips)
+    for maker in makers:
+        yield from maker(question)
+
+
+def _formats(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    formats = question.layout.formats
+    for index in formats.index:
+        if index != question.formats.index:
+            yield (
+                f"--index-dtype {index}",
+                f"index keys in {index}",
+                question.changed(index=index),
+            )
+    for kv in formats.kv:
+        if kv != question.formats.kv:
+            yield f"--kv-dtype {kv}", f"cache rows in {kv}", question.changed(kv=kv)
+    if question.formats.expert != "fp4":
+        yield (
+            "--expert-dtype fp4",
+            "experts as in the checkpoint, dequantised in the kernel",
+            question.changed(expert="fp4"),
+        )
+
+
+def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    given = question.in_flight_tokens
+    for tokens in sorted({given // 2, given // 4, given // 8, USUAL_STEP_TOKENS}, reverse=True):
+        if 256 <= tokens < given:
+            yield (
+                f"--in-flight-tokens {tokens}",
+                "smaller steps: less is reserved for tokens in flight",
+                replace(
+                    question,
+                    in_flight_tokens=tokens,
+                    workspace_tokens=question.workspace_tokens * tokens // given,
+                ),
+            )
+    if question.deployment.memory_share < USUAL_MEMORY_SHARE:
+        yield (
+            f"--memory-share {USUAL_MEMORY_SHARE:g}",
+            "less left to the runtime",
+            question.changed(memory_share=USUAL_MEMORY_SHARE),
+        )
+    if question.draft_tokens:
+        plain = replace(question, draft_tokens=0, mtp=False)
+        yield "--draft-tokens 0", "no speculative decoding", plain
+    sizing = question.layout.sizing
+    if isinstance(sizing, WindowSizing):
+        replicas = question.parallel.data
+        for what, changed in _window_settings(sizing, question.wanted_requests or 1, replicas):
+            layout = question.layout.model_copy(update={"sizing": changed})
+            yield what, "another division of memory", question.changed(layout=layout)
+
+
+def _window_settings(
+    sizing: WindowSizing, wanted: int, replicas: int
+) -> Iterator[tuple[str, WindowSizing]]:
+    if sizing.window_ratio is not None:
+        for factor in (0.5, 0.1, 2.0):
+            ratio = sizing.window_ratio * factor
+            if ratio <= 1:
+                changed = sizing.model_copy(update={"window_ratio": ratio})
+                yield f"window_ratio {ratio:g} in the profile", changed
+    for factor in (2, 0.25):
+        most = int(sizing.max_requests * factor)
+        if most * replicas >= wanted:
+            changed = sizing.model_copy(update={"max_requests": most})
+            yield f"--max-requests {most}", changed
+
+
+def _layouts(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    ranks = question.parallel.ranks
+    for tensor in range(1, ranks + 1):
+        if ranks % tensor or tensor == question.parallel.tensor:
+            continue
+        data = ranks // tensor
+        parallel = ParallelLayout(tensor, data, ranks if data > 1 else question.parallel.expert)
+        yield (
+            _typed(question, parallel) + " --cp 1" * (question.deployment.context_parallel > 1),
+            "the same chips: each replica has cache of its own",
+            question.changed(parallel=parallel, context_parallel=1),
+        )
+    if question.parallel.expert != ranks and ranks > 1:
+        parallel = replace(question.parallel, expert=ranks)
+        yield f"--ep {ranks}", "experts over all chips", question.changed(parallel=parallel)
+
+
+def _typed(question: CapacityQuestion, parallel: ParallelLayout) -> str:
+    """Options of a layout, complete beside whatever was typed before."""
+    experts = f" --ep {parallel.expert}" * (max(parallel.expert, question.parallel.expert) > 1)
+    return f"--tp {parallel.tensor} --dp {parallel.data}{experts}"
+
+
+def _chips(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQuestion]]:
+    now = question.parallel
+    factor = 2
+    while factor <= LARGEST_STEP_UP:
+        ranks = now.ranks * factor
+        expert = ranks if now.expert == now.ranks > 1 or now.data > 1 else now.expert
+        wide = ParallelLayout(now.tensor * factor, now.data, expert)
+        more = ParallelLayout(now.tensor, now.data * factor, ranks)
+        for parallel in (wide, more):
+            yield (
+                f"--count {ranks * question.stages} {_typed(question, parallel)}",
+                "more chips",
+                question.changed(parallel=parallel),
+            )
+        factor *= 2
+
 
 FITS, DOES_NOT_FIT, UNSUPPORTED = 0, 3, 4
 GIB = 2**30

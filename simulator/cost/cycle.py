@@ -5,8 +5,9 @@ Everything else (units, latency, pipeline, launch) is as in the tile model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
@@ -15,16 +16,116 @@ from hwmodels.llc.accesses import stated_picks
 from hwmodels.llc.spec import chip_cache
 from simulator.cost.cycle_addresses import Addresses, Chosen, Picked, addresses_of, again_share
 from simulator.cost.cycle_engine import calibrated_price
-from simulator.cost.cycle_joint import joint_factor, joint_prices
-from simulator.cost.cycle_window import joined_windows, kernel_window, stack_pieces, window_curve
+from simulator.cost.cycle_window import (
+    Window,
+    joined_windows,
+    kernel_window,
+    stack_pieces,
+    window_curve,
+)
 from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import Floats
 from simulator.cost.tile import MemoryRate, tile_prices
+from simulator.cost.timeline import Placed, simulate_layer
 from simulator.cost.traffic import Traffic, traffic
 from simulator.engine.kernel import Demand, Kernel
 from workloads.graph import Graph
 from workloads.run_stats import RunStats
+
+# Addresses of kernels by demand, and the price of a kernel whose memory is slower by a factor.
+AddressesOf = Mapping[Demand, Addresses]
+PriceAgain = Callable[[Demand, float], Price]
+
+
+def joint_prices(
+    kernels: Sequence[Kernel],
+    prices: Sequence[Price],
+    chip: ChipSpec,
+    addresses: AddressesOf,
+    price_again: PriceAgain,
+) -> list[Price]:
+    """Prices with what kernels of different streams cost each other in memory.
+
+    Assumes: which kernels run side by side is decided by their own prices; what their mix costs
+        them is not used to place them anew a third time.
+    Assumes: a kernel that runs beside others for a part of its work is slower by that part's share.
+    """
+    known: dict[object, list[Price]] = {}
+    repriced: dict[tuple[Demand, float], Price] = {}
+    found: list[Price] = []
+    for own, own_prices in _layers(kernels, prices):
+        key = tuple(kernel.signature for kernel in own)
+        if key not in known:
+            known[key] = list(own_prices)
+            for i, factor in joint_factors(own, own_prices, chip, addresses).items():
+                again = (own[i].demand, factor)
+                if again not in repriced:
+                    repriced[again] = price_again(*again)
+                known[key][i] = repriced[again]
+        found += known[key]
+    return found
+
+
+def _layers(
+    kernels: Sequence[Kernel], prices: Sequence[Price]
+) -> Iterator[tuple[list[Kernel], list[Price]]]:
+    """Kernels of one scope with their prices."""
+    for _, group in groupby(range(len(kernels)), key=lambda i: kernels[i].scope):
+        members = list(group)
+        yield [kernels[i] for i in members], [prices[i] for i in members]
+
+
+def joint_factors(
+    kernels: Sequence[Kernel],
+    prices: Sequence[Price],
+    chip: ChipSpec,
+    addresses: AddressesOf,
+) -> dict[int, float]:
+    """Factors on the memory time of the kernels of a layer that share memory, by position."""
+    if len({kernel.stream for kernel in kernels}) < 2:
+        return {}
+    windows: dict[int, Window] = {}
+    for i, (kernel, price) in enumerate(zip(kernels, prices, strict=True)):
+        if price.traffic.dram_bytes and "memory" in price.shares:
+            window = kernel_window(kernel.demand, price.traffic, addresses.get(kernel.demand))
+            windows[i] = window.rated(window.nbytes / price.run_ps)
+    factors: dict[int, float] = {}
+    for members, shares in _side_by_side(simulate_layer(kernels, prices, chip), set(windows)):
+        slower = joint_factor([windows[i] for i in members], chip)
+        for i, share in zip(members, shares, strict=True):
+            factors[i] = factors.get(i, 1.0) + share * (slower - 1.0)
+    return {i: round(factor, 6) for i, factor in factors.items() if round(factor, 6) != 1.0}
+
+
+def _side_by_side(
+    places: Sequence[Placed], sharing: set[int]
+) -> Iterator[tuple[list[int], list[float]]]:
+    """Kernels that share memory for a stretch, and how much of its work each does in it.
+
+    A start or an end cuts the stretches of all that run, so that those of one set are equal.
+    """
+    stretches: dict[tuple[int, int], dict[int, float]] = {}
+    for i in sorted(sharing):
+        for stretch in places[i].stretches:
+            stretches.setdefault((stretch.start_ps, stretch.end_ps), {})[i] = stretch.share
+    for _, members in sorted(stretches.items()):
+        if len(members) > 1:
+            yield list(members), list(members.values())
+
+
+def joint_factor(windows: Sequence[Window], chip: ChipSpec) -> float:
+    """Memory time of windows together, over the sum of their times one after the other.
+
+    Assumes: kernels side by side put their accesses into the memory's queues in proportion to the
+        bytes a second that each moves on its own; together they have as many streams as the chip
+        has cores, and what their mix costs is that of a memory with enough in flight.
+    """
+
+    def seconds(window: Window) -> float:
+        return window.nbytes / window_curve(chip, window).full_bytes_per_s
+
+    return seconds(joined_windows(windows)) / sum(seconds(window) for window in windows)
 
 
 def cycle_prices(

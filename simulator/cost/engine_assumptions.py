@@ -59,7 +59,7 @@ def _shared() -> list[object]:
 
 
 def _doubts() -> list[object]:
-    from simulator.cost.priced import Borrowable
+    from simulator.cost.family_call import Borrowable
     from simulator.kernels.constants_file import constants_for
 
     return [constants_for, Borrowable.priced, Interval.widened]

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from hwmodels.machine import to_ps
-from simulator.cost.family_call import priced_calls
+from simulator.cost.family_call import borrowable, kernel_of, priced_calls
 from simulator.cost.price import Price, Target
-from simulator.cost.priced import borrowable, kernel_of
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_prices
 from simulator.engine.kernel import Demand

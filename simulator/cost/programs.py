@@ -15,9 +15,15 @@ import numpy as np
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError
 from simulator.cost.collectives import all_reduce, exchange, gather_scatter
-from simulator.cost.family_call import Columns, FamilyCall
+from simulator.cost.family_call import (
+    Borrowable,
+    Columns,
+    FamilyCall,
+    borrowable,
+    constants_of,
+    kernel_of,
+)
 from simulator.cost.price import Target
-from simulator.cost.priced import Borrowable, borrowable, constants_of, kernel_of
 from simulator.engine.kernel import Demand, Product
 from simulator.engine.kernel_section import CoreRule, FusedKernel
 from simulator.engine.sizes import Row, row

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from simulator.cost.recorded_shape import RecordedShape, Shapes
-from simulator.cost.recorded_stats import recorded_stats
-from simulator.cost.recording import Recording
+from simulator.cost.recording import Number, Recording
 from simulator.engine.kernel import Demand, Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.profile import EngineProfile
@@ -17,6 +17,99 @@ from workloads.deepseek_v4.precision import Precision
 from workloads.parallel import ParallelLayout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
+from workloads.step_shape import StepShape
+
+Count = Callable[[StepShape], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The busiest rank's share of a step, and the step of all requests; counts are remembered."""
+
+    own: StepShape
+    whole: StepShape
+    _known: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def counted(self, number: int, count: Count) -> Any:
+        """A count of the rank's share; recordings have the same number for the same count."""
+        if number not in self._known:
+            self._known[number] = count(self.own)
+        return self._known[number]
+
+
+class RecordedShape(StepShape):
+    """Takes the place of a rank's share of a step; all that it counts are recorded numbers."""
+
+    _recording: Recording
+    _shapes: Shapes
+
+    def __init__(self, recording: Recording, shapes: Shapes) -> None:
+        super().__init__(shapes.own.requests)
+        object.__setattr__(self, "_recording", recording)
+        object.__setattr__(self, "_shapes", shapes)
+
+    def total(self, term: Callable[[int, int], int]) -> Any:
+        """Sum over the requests."""
+        return self._count(_key(term), lambda own: own.total(term))
+
+    def ordered_total(self, term: Callable[[int, int], float]) -> Any:
+        """Sum over the requests, one after the other."""
+        return self._count(("ordered", _key(term)), lambda own: own.ordered_total(term))
+
+    @property
+    def batch(self) -> Any:
+        """Requests in the step."""
+        return self._count("batch", operator.attrgetter("batch"))
+
+    @property
+    def all_tokens(self) -> Any:
+        """Tokens of the requests of all ranks."""
+        if self._shapes.own is self._shapes.whole:
+            return self.tokens
+        return self._recording.source("all", lambda shapes: shapes.whole.tokens, self._shapes)
+
+    def _count(self, key: object, count: Count) -> Any:
+        number = _NUMBERS.setdefault(key, len(_NUMBERS))
+        return self._recording.source(
+            number, lambda shapes: shapes.counted(number, count), self._shapes
+        )
+
+
+# A number for each thing that is ever counted: quicker to look up than what it stands for.
+_NUMBERS: dict[object, int] = {}
+
+
+def _key(term: Callable[..., Any]) -> object:
+    """Equal for functions of the same code that have captured the same values."""
+    captured = (cell.cell_contents for cell in term.__closure__ or ())
+    return term.__code__, tuple(_key(c) if hasattr(c, "__code__") else c for c in captured)
+
+
+@dataclass(frozen=True, slots=True)
+class _ExpectedExperts:
+    """Experts that tokens touch, as an operation on the number of tokens."""
+
+    stats: RunStats
+    experts: int
+    per_token: int
+
+    def __call__(self, tokens: int, _: object) -> float:
+        return self.stats.expected_experts(self.experts, self.per_token, tokens)
+
+
+class RecordedStats(RunStats):
+    """The same statistics, whatever arithmetic theirs is: each answer is one operation."""
+
+    def expected_experts(self, experts: int, per_token: int, tokens: Any) -> Any:
+        """Distinct experts that the tokens touch."""
+        if not isinstance(tokens, Number):
+            return super().expected_experts(experts, per_token, tokens)
+        return tokens.recording.apply(_ExpectedExperts(self, experts, per_token), tokens)
+
+
+def recorded_stats(stats: RunStats) -> RecordedStats:
+    """Statistics that may be asked about recorded numbers."""
+    return RecordedStats(**{field.name: getattr(stats, field.name) for field in fields(stats)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hwmodels.node import NodeSpec
 from hwmodels.shared_pipes import SharedPipes
 from simulator.basis.assumptions import assumptions_of
 from simulator.capacity.rank_memory import activation_bytes, weight_bytes, workspace_bytes
-from simulator.cost.collective import link_seconds
+from simulator.cost.collectives import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
 from simulator.cost.engine_assumptions import always_assumed, cores_assumed, engine_assumed

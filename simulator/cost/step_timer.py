@@ -15,8 +15,7 @@ from simulator.cost.cycle import cycle_prices
 from simulator.cost.engine_price import kernel_prices
 from simulator.cost.price import Target
 from simulator.cost.question import AskedStep, step_of
-from simulator.cost.recorded_shape import Shapes
-from simulator.cost.recorded_step import Deployment
+from simulator.cost.recorded_step import Deployment, Shapes
 from simulator.cost.timeline import layer_durations
 from simulator.engine.lowering import lower
 from simulator.engine.physical_layout import check_pages

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cost.collective import link_seconds
+from simulator.cost.collectives import link_seconds
 from simulator.cost.layer_time import Cost
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, MathRate, product_rate
 from simulator.cost.memory_rate import MemoryRates

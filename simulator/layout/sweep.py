@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.chip import ChipSpec
@@ -22,11 +23,38 @@ from simulator.layout.gather_runs import (
     run_efficiency,
 )
 from simulator.layout.grouping import Groupings
-from simulator.layout.hit_rounding import hit_granule_tokens, lost_tokens, lost_tokens_uniform
 from simulator.layout.kernel_tiles import TileWaste, index_tile, index_waste
 from simulator.layout.layout_step import LayoutStep
 from simulator.layout.padding import ENGINE, Padding
-from simulator.layout.request_mix import RequestMix
+from simulator.layout.request_mix import Lengths, RequestMix, mean
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """Tokens of a length beyond the last multiple of the granule."""
+
+    granule_tokens: int
+
+    def __call__(self, lengths: Lengths) -> Lengths:
+        """Tokens lost [n] of lengths [n]."""
+        lost: Lengths = lengths % self.granule_tokens
+        return lost
+
+
+def hit_granule_tokens(cut: CacheGeometry) -> int:
+    """A hit is a multiple of this: every pool ends a page there, and a compressed one an entry."""
+    return lcm(*(max(1, one.page_tokens) for one in cut.pools), *(one.ratio for one in cut.pools))
+
+
+def lost_tokens_uniform(granule_tokens: int) -> float:
+    """Mean over all lengths with equal chance."""
+    return (granule_tokens - 1) / 2
+
+
+def lost_tokens(granule_tokens: int, mix: RequestMix) -> float:
+    """Mean over hits as long as the requests of a mix."""
+    return mean(mix, Remainder(granule_tokens))
+
 
 LEAST_PAGE_TOKENS, MOST_PAGE_TOKENS = 64, 4096
 # Multiples of lcm(4, 128) = 128 tokens, and sizes between that only C4's ratio divides.

@@ -6,17 +6,124 @@ from collections.abc import Callable
 
 import simpy
 
+from hwmodels.node import find_node
+from simulator.basis.errors import InputError
+from simulator.engine.physical_layout import CacheGeometry
+from simulator.prefix.cached_bytes import cached_bytes
+from simulator.prefix.restore_time import RestoreTimer
+from simulator.prefix.tier import load_tiers
+from simulator.prefix.tiered_cache import CacheRules
+from simulator.prefix.window_geometry import WindowGeometry
+from simulator.prefix.window_policy import parse_window_policy
+from simulator.prefix.write_policy import find_write_policy
 from simulator.serve.deployment import DeployedReplica
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource
-from simulator.serve.prefixes import prefix_maker
 from simulator.serve.replica import Replica
 from simulator.serve.resources import Ledger
 from simulator.serve.router import ROUTES
-from simulator.serve.scenario import Scenario
-from simulator.serve.state_transfer import StateTransfer
-from simulator.serve.tiered_prefixes import TieredPrefixes
+from simulator.serve.scenario import PrefixCache, Scenario
+from simulator.serve.tiered_prefixes import TieredPrefixes, TraceRuns, device_tier, tiered_prefixes
 from workloads.traffic.trace import Trace
+
+
+class StateTransfer:
+    """Sends requests on; `arrive` is called when their state is there."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        scenario: Scenario,
+        prefill: DeployedReplica,
+        arrive: Callable[[LiveRequest], None],
+    ) -> None:
+        self.env = env
+        self.arrive = arrive
+        self.geometry = prefill.geometry
+        parallel = prefill.capacity.question.parallel
+        node = find_node(scenario.chip, parallel.ranks)
+        self.bytes_per_ns = node.scale_out_bytes_per_s * parallel.tensor / 1e9
+        self.latency_ns = round(node.scale_out_latency_s * 1e9)
+        split = scenario.disaggregation
+        # One queue for each data rank of each prefill replica.
+        links = parallel.data * (split.prefill_replicas if split else 1)
+        self._free_ns = [0] * links
+        self.sent_bytes = 0
+
+    def send(self, request: LiveRequest) -> None:
+        """Queue the state of a prompt on the link that is free first."""
+        nbytes = transferred_bytes(self.geometry, request.input_tokens)
+        self.sent_bytes += nbytes
+        now = int(self.env.now)
+        link = min(range(len(self._free_ns)), key=self._free_ns.__getitem__)
+        begin = max(now, self._free_ns[link])
+        end = begin + self.latency_ns + round(nbytes / self.bytes_per_ns)
+        self._free_ns[link] = end
+        arrived = self.env.timeout(end - now)
+        arrived.callbacks.append(lambda _: self.arrive(request))
+
+
+def transferred_bytes(geometry: CacheGeometry, tokens: int) -> int:
+    """Bytes of a prompt's state in the engine's row formats, without padding.
+
+    A compressor keeps the rows of its open block; where blocks overlap, that before it as well:
+    tokens % 4 + 4 rows at a ratio of 4.
+    Source: SGLang 0.5.23, disaggregation.
+    """
+    total = 0
+    for pool in geometry.pools:
+        if pool.lives == "context":
+            rows = tokens // pool.ratio
+        elif pool.kind == "window":
+            rows = min(tokens, pool.reach_tokens)
+        else:
+            overlap = pool.reach_tokens // 2 if pool.kind.startswith("csa") else 0
+            rows = min(tokens, tokens % (pool.reach_tokens - overlap) + overlap)
+        total += pool.layers * rows * pool.row_bytes
+    return total
+
+
+def prefix_maker(
+    scenario: Scenario, deployment: DeployedReplica, trace: Trace
+) -> Callable[[], PrefixSource]:
+    """What makes the cache of a replica; all share the block ids of the trace."""
+    wanted = scenario.prefix_cache
+    if wanted is None:
+        return NoPrefixes
+    if not trace.block_tokens:
+        raise InputError(
+            f"a prefix cache is asked for, but the trace {trace.name!r} has no block ids that say "
+            "which prompts share a prefix; leave prefix_cache out, or give a trace with ids"
+        )
+    runs = TraceRuns(trace)
+    rules = cache_rules(wanted, deployment)
+    lower = load_tiers(wanted.tiers)[1:] if wanted.tiers else ()
+    nbytes = deployment.cache_tokens * rules.sizes.page_bytes / rules.sizes.page_tokens
+    loads = deployment.geometry.layout.loads
+    timer = RestoreTimer(
+        tiers=[device_tier(nbytes), *lower],
+        sizes=rules.sizes,
+        layers=rules.geometry.layers,
+        prefill_ns=deployment.prefill_ns,
+        layer_by_layer=loads is None or loads.by_layer,
+        rows_with_pages=rules.policy.everywhere,
+    )
+    return lambda: tiered_prefixes(runs, rules, lower, timer, nbytes)
+
+
+def cache_rules(wanted: PrefixCache, deployment: DeployedReplica) -> CacheRules:
+    """Policies of a scenario, sizes of its engine and model."""
+    return CacheRules(
+        policy=parse_window_policy(
+            wanted.window_policy, deployment.geometry.layout.retention.policy
+        ),
+        geometry=WindowGeometry.of_model(deployment.capacity.question.config),
+        sizes=cached_bytes(deployment.geometry),
+        write=find_write_policy(wanted.write_policy),
+        page_eviction=wanted.eviction,
+        window_eviction=wanted.eviction,
+    )
+
 
 Finished = Callable[[LiveRequest], None]
 

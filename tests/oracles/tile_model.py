@@ -11,7 +11,7 @@ import numpy as np
 from hwmodels.bandwidth.efficiency import mix_efficiency
 from hwmodels.chip import ChipSpec
 from hwmodels.machine import to_ps
-from simulator.cost.collective import link_seconds
+from simulator.cost.collectives import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
 from simulator.cost.memory_mix import memory_mix
 from simulator.cost.price import Price, Target

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from simulator.basis.errors import FileFormatError
-from simulator.claims.serving import MEASURES, compare_row
-from simulator.claims.serving_computed import COMPUTED
+from simulator.claims.serving import COMPUTED, MEASURES, compare_row
 from simulator.claims.serving_row import _PATH, ServingRow, serving_rows
 from simulator.cli.main import main
 from simulator.serve.scenario_file import open_scenario

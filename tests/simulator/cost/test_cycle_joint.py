@@ -10,8 +10,13 @@ import pytest
 from hwmodels.bandwidth.curve import rate_curve
 from hwmodels.bandwidth.mix import MixPart
 from hwmodels.chip import find_chip
-from simulator.cost.cycle import cycle_price, cycle_prices
-from simulator.cost.cycle_joint import joint_factor, joint_factors, joint_prices
+from simulator.cost.cycle import (
+    cycle_price,
+    cycle_prices,
+    joint_factor,
+    joint_factors,
+    joint_prices,
+)
 from simulator.cost.cycle_window import Window
 from simulator.cost.price import Price, Target
 from simulator.cost.question import ask

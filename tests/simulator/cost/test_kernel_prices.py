@@ -8,7 +8,7 @@ import pytest
 
 from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.node import load_node
-from simulator.cost.collective import link_seconds
+from simulator.cost.collectives import link_seconds
 from simulator.cost.math_rate import math_rate, product_rate
 from simulator.cost.price import Target
 from simulator.cost.roofline import roofline_price

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from simulator.cost.recorded_shape import RecordedShape, Shapes
+from simulator.cost.recorded_step import RecordedShape, Shapes
 from simulator.cost.recording import Recording
 from workloads.step_shape import StepShape
 

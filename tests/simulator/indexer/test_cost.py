@@ -14,8 +14,7 @@ from simulator.cost.roofline import roofline_price
 from simulator.cost.step import cost_step, rank_graph
 from simulator.engine.lowering import lower
 from simulator.engine.profile import find_profile
-from simulator.indexer.cost import asked, costs, scan_price
-from simulator.indexer.index_kernel import index_math
+from simulator.indexer.cost import asked, costs, index_math, scan_price
 from workloads.deepseek_v4.precision import Precision
 from workloads.run_stats import RunStats
 

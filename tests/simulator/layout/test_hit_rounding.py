@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.profile import find_profile, layout_of
-from simulator.layout.hit_rounding import hit_granule_tokens, lost_tokens, lost_tokens_uniform
+from simulator.layout.sweep import hit_granule_tokens, lost_tokens, lost_tokens_uniform
 from tests.simulator.layout.layout_cases import cut, mix_of
 
 ENGINES = {"ascend": 2048, "vllm-0.33": 256, "vllm-0.22": 256, "sglang-0.5": 256, "trtllm-1.3": 128,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.basis.errors import InputError
-from simulator.layout.hit_rounding import Remainder
 from simulator.layout.request_mix import ContextRange, RequestMix, mean, parse_mix
+from simulator.layout.sweep import Remainder
 
 RANGES = st.builds(
     lambda low, width, count: ContextRange(low, low + width, count),

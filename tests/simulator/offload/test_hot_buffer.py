@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.offload.hot_buffer import HotBuffer, misses_by_query
+from simulator.offload.misses import HotBuffer, misses_by_query
 
 
 class PlainBuffer:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.offload.hot_buffer import misses_by_query
-from simulator.offload.misses import RecordedMisses, StatedMisses, implied_returns
+from simulator.offload.misses import RecordedMisses, StatedMisses, implied_returns, misses_by_query
 from simulator.offload.pick_stream import pick_stream
 from workloads.run_stats import RecordedChoices
 

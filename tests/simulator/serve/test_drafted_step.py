@@ -9,8 +9,7 @@ from simulator.cost.step_clock import DecodeGroup
 from simulator.cost.step_timer import StepTimer, distinct_layers, draft_layer
 from simulator.cost.timeline import layer_durations
 from simulator.engine.lowering import lower
-from simulator.serve.deployment import deploy
-from simulator.serve.drafted_step import DraftedStep
+from simulator.serve.deployment import DraftedStep, deploy
 from simulator.serve.scenario_file import open_scenario
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from simulator.serve.deployment import deploy
+from simulator.serve.fleet import transferred_bytes
+from simulator.serve.money import storage_of
 from simulator.serve.run import ServingRun, run_scenario
 from simulator.serve.scenario import (
     Disaggregation,
@@ -17,8 +19,6 @@ from simulator.serve.scenario import (
     Scenario,
     Traffic,
 )
-from simulator.serve.state_transfer import transferred_bytes
-from simulator.serve.storage import storage_of
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace, pack_runs
 
 BASE = Scenario(

@@ -4,6 +4,7 @@ import pytest
 
 from simulator.basis.errors import InputError
 from simulator.serve.money import (
+    StorageUse,
     bill_of,
     default_prices,
     lane_chips,
@@ -11,7 +12,6 @@ from simulator.serve.money import (
 )
 from simulator.serve.scenario import Disaggregation, Parallel, Prices
 from simulator.serve.scheduler_rule import SchedulerRule
-from simulator.serve.storage import StorageUse
 from tests.simulator.serve.run_cases import run_by_hand, scenario_of
 
 S = 1_000_000_000
