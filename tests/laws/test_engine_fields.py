@@ -65,6 +65,7 @@ SHAPES = (
     Point(256, 1, 8191, ParallelLayout(8)),
     Point(1, 1024, 0, ParallelLayout(8)),
     Point(8, 1, 0, ParallelLayout(8)),  # a prefill of one token a request
+    Point(2, 8192, 0, ParallelLayout(8)),
     *(Point(batch, 1, 8191, ParallelLayout(8)) for batch in (48, 100, 400, 1600)),
     *(Point(batch, 1, 8191, ParallelLayout(4, 2, 8)) for batch in (400, 2600)),
 )
@@ -118,7 +119,7 @@ def others(value: Any, annotation: Any, at: Path) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, value * 2, value // 2, 0, 1, 64 * value, value + 575]
+        return [value + 1, value * 2, value // 2, 0, 1, 64 * value, 4096 * value]
     if isinstance(value, float):
         return [value * 2, value / 2, min(1.0, value * 1.05)]
     if isinstance(value, tuple):
@@ -238,7 +239,19 @@ def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
 
 
 # Engine, path of a field: why no other value moves a figure.
-STILL: dict[tuple[str, str], str] = {}
+HIDDEN = "follows the GEMM of its stream, which decides how long that stays beside the main one"
+COUNTED = "the unit of hit_tokens and of --page-tokens; pools have pages of their own"
+OTHER = "the other rule has other fields: both have engines that use them"
+STILL: dict[tuple[str, str], str] = {
+    ("sglang-0.5", "kernels/17/stream_tokens"): HIDDEN,
+    ("vllm-0.33", "kernels/17/stream_tokens"): HIDDEN,
+    **{
+        (engine, "layout/page_tokens"): COUNTED
+        for engine in ("ideal", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
+    },
+    ("vllm-0.22", "layout/sizing/block_bytes"): OTHER,
+    ("vllm-0.33", "layout/sizing/block_bytes"): OTHER,
+}
 
 
 @cache
@@ -259,6 +272,12 @@ def default_of(at: Path) -> Any:
     """Value of a field of a kernel that is not set; another object where there is none."""
     info = FusedKernel.model_fields.get(str(at[-1])) if at[0] == "kernels" else None
     return info.default if info is not None else cases
+
+
+def test_exceptions_are_few_fields_that_are_there() -> None:
+    known = {(engine, "/".join(map(str, at))) for engine, at in cases()}
+    assert set(STILL) <= known
+    assert len(STILL) <= len(known) // 10
 
 
 @pytest.mark.parametrize(
