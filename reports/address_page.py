@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from reports.address_figure import LEGEND, pool_figure
 from reports.address_text import (
     KIND_NAMES,
     pick_text,
@@ -16,8 +16,271 @@ from reports.address_text import (
     unseen_text,
 )
 from reports.html_document import html_document
-from simulator.address.result import AddressResult, LayerAddress, PoolAccess, RowAddress
+from reports.palette import INK, MUTED
+from simulator.address.result import (
+    AddressResult,
+    LayerAddress,
+    PoolAccess,
+    PoolGeometry,
+    RequestTables,
+    RowAddress,
+)
+from simulator.address.row import BEYOND, INCOMPLETE, LATER, NOT_PICKED
 from simulator.basis.atomic import write_text
+
+WIDTH, BAR, GAP = 1180, 22, 44
+MOST_PAGES = 48
+
+WRITTEN, READ, OWN, LEFT = "#e69f00", "#0072b2", "#56b4e9", "#b9d3e6"
+HELD, OTHERS, FREE, PENDING = "#e6e9ee", "#aab2bd", "#ffffff", "#f3e3bd"
+UNKNOWN = "#d9c2e0"
+LEGEND = {
+    "written": WRITTEN,
+    "read": READ,
+    "read from the step's own rows": OWN,
+    "visible, not in the top-k": LEFT,
+    "visible, picked or not: not known": UNKNOWN,
+    "not complete, or later": PENDING,
+    "held, not read": HELD,
+    "another request's": OTHERS,
+    "free": FREE,
+}
+_REASONS = {BEYOND: HELD, LATER: PENDING, INCOMPLETE: PENDING, NOT_PICKED: LEFT}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`count` entries from `first` on, in one colour."""
+
+    first: int
+    count: int
+    color: str
+    text: str
+
+
+def pool_pieces(layer: LayerAddress, pool: str) -> tuple[str, list[Piece]]:
+    """The unit of a pool, and its entries by what happens to them; later pieces lie on top."""
+    pieces, unit = [], "position" if pool == "window" or pool.endswith("_state") else "entry"
+    for unseen in layer.unseen:
+        if unseen.pool == pool:
+            color = _REASONS[unseen.reason]
+            pieces += [Piece(*span, color, unseen.reason) for span in unseen.ranges]
+    if pool == layer.attention.pool and layer.pick is not None and layer.pick.ids is None:
+        pieces.append(Piece(0, layer.pick.visible, UNKNOWN, "visible, picked or not: not known"))
+    if pool == "window":
+        pieces.append(Piece(*layer.own_positions, OWN, "read from the step's own rows"))
+    for write in (False, True):
+        for access in layer.accesses:
+            if access.pool == pool and access.write == write:
+                color, text = (WRITTEN, "written") if write else (READ, "read")
+                pieces += [Piece(run.first, run.count, color, text) for run in access.runs]
+    return unit, pieces
+
+
+def pool_figure(result: AddressResult, row: RowAddress, layer: LayerAddress, pool: str) -> str:
+    """SVG of one pool; a sentence below says what is left out of the drawing."""
+    unit, pieces = pool_pieces(layer, pool)
+    request = result.requests[row.request]
+    geometry = next((g for g in result.pools if g.pool == pool), None)
+    if geometry is None:
+        return _ring_figure(result, row, layer, pool, pieces)
+    places = _drawn_places(request, geometry)
+    return _paged_figure(result, request, geometry, unit, pieces, places)
+
+
+def _table(request: RequestTables, geometry: PoolGeometry) -> tuple[int, ...]:
+    return request.pages["token" if geometry.follows else geometry.pool]
+
+
+def _drawn_places(request: RequestTables, geometry: PoolGeometry) -> list[int]:
+    """Places of the page table to draw: all, or the last ones."""
+    count = len(_table(request, geometry))
+    return list(range(max(count - MOST_PAGES, 0), count))
+
+
+def _paged_figure(
+    result: AddressResult,
+    request: RequestTables,
+    geometry: PoolGeometry,
+    unit: str,
+    pieces: Sequence[Piece],
+    places: Sequence[int],
+) -> str:
+    size, table = geometry.page_entries, _table(request, geometry)
+    pages = _drawn_pages(geometry, [table[place] for place in places])
+    top = {place: _box(number, len(places)) for number, place in enumerate(places)}
+    below = {page: _box(number, len(pages)) for number, page in enumerate(pages)}
+    owners = _owners(result, geometry)
+    parts = []
+    for page, box in below.items():
+        color = FREE if page not in owners else HELD if request.request in owners[page] else OTHERS
+        parts.append(_rect(box, GAP + BAR + 18, color, _page_text(page, owners), outline=True))
+    for place, box in top.items():
+        page = table[place]
+        parts.append(_rect(box, 18, HELD, f"place {place:,} of the page table", outline=True))
+        parts.append(_link(box, below[page], color="#cfd6de"))
+        for piece in _cut(pieces, place * size, size):
+            where = (piece.first - place * size) / size, piece.count / size
+            text = f"{piece.text}: {unit} {piece.first:,}"
+            parts.append(_rect(_within(box, *where), 18, piece.color, text))
+            slot = page * size + piece.first - place * size
+            text = f"{piece.text}: slot {slot:,}"
+            parts.append(_rect(_within(below[page], *where), GAP + BAR + 18, piece.color, text))
+        parts.append(_label(box, 12, "place", place))
+    parts += [_label(box, GAP + 2 * BAR + 32, "page", page) for page, box in below.items()]
+    rule = "token pages" if geometry.follows else "pages of its own"
+    caption = (
+        f"{geometry.pool}: {size:,} {'entry' if size == 1 else 'entries'} a page ({rule}, "
+        f"{geometry.page_tokens:,} tokens). Above: places of the page table of row {request.row}; "
+        f"below: physical pages by number."
+    )
+    if len(places) < len(table):
+        caption += f" The last {len(places)} of {len(table):,} places are drawn."
+    if len(pages) < geometry.pages:
+        caption += f" {len(pages)} of {geometry.pages:,} pages are drawn."
+    return _figure(caption, parts)
+
+
+def _drawn_pages(geometry: PoolGeometry, held: Sequence[int]) -> list[int]:
+    """All pages where there are few, else those that are linked."""
+    return list(range(geometry.pages)) if geometry.pages <= MOST_PAGES else sorted(set(held))
+
+
+def _owners(result: AddressResult, geometry: PoolGeometry) -> dict[int, list[int]]:
+    owners: dict[int, list[int]] = {}
+    for request in result.requests:
+        for page in _table(request, geometry):
+            owners.setdefault(page, []).append(request.request)
+    return owners
+
+
+def _page_text(page: int, owners: dict[int, list[int]]) -> str:
+    if page not in owners:
+        return f"page {page:,}: free"
+    return f"page {page:,}: request {', '.join(str(r) for r in owners[page])}"
+
+
+def _ring_figure(
+    result: AddressResult,
+    row: RowAddress,
+    layer: LayerAddress,
+    pool: str,
+    pieces: Sequence[Piece],
+) -> str:
+    """Positions above, the ring of the row's state slot below."""
+    length = _ring_length(layer, pool, result.window)
+    last = row.position + 1 + sum(p.count for p in pieces if p.text == LATER)
+    start, stop = max(row.position + 1 - 2 * length, 0), min(last, row.position + 1 + length)
+    shown, parts = stop - start, []
+    parts.append(_rect((0, WIDTH), 18, HELD, "positions of the request", outline=True))
+    parts.append(_rect((0, WIDTH), GAP + BAR + 18, HELD, "slots of the ring", outline=True))
+    for piece in _cut(pieces, start, shown):
+        box = _within((0, WIDTH), (piece.first - start) / shown, piece.count / shown)
+        parts.append(_rect(box, 18, piece.color, _piece_text(piece)))
+        if piece.color not in (READ, WRITTEN):
+            continue
+        for first, count in _wrapped(piece.first, piece.count, length):
+            slot = first % length
+            target = _within((0, WIDTH), slot / length, count / length)
+            origin = _within((0, WIDTH), (first - start) / shown, count / shown)
+            parts.append(_link(origin, target, color="#cfd6de"))
+            text = f"{piece.text}: slot {row.request_row * length + slot:,}, {count:,} slots"
+            parts.append(_rect(target, GAP + BAR + 18, piece.color, text))
+    parts += [_text(0, 12, f"position {start:,}"), _text(WIDTH, 12, f"{stop - 1:,}", "end")]
+    base, under = row.request_row * length, GAP + 2 * BAR + 32
+    parts += [
+        _text(0, under, f"slot {base:,}"),
+        _text(WIDTH, under, f"{base + length - 1:,}", "end"),
+    ]
+    caption = (
+        f"{pool}: ring of {length} rows in state slot {row.request_row}. Above: positions; below: "
+        f"slots, position mod {length}."
+    )
+    if start:
+        caption += f" Positions before {start:,} are not drawn."
+    if stop < last:
+        caption += f" Positions from {stop:,} on are not drawn."
+    return _figure(caption, parts)
+
+
+def _ring_length(layer: LayerAddress, pool: str, window: int) -> int:
+    if pool == "window":
+        return window
+    return layer.attention.halves * layer.attention.ratio
+
+
+def _piece_text(piece: Piece) -> str:
+    last = "" if piece.count == 1 else f" to {piece.first + piece.count - 1:,}"
+    return f"{piece.text}: {piece.first:,}{last}"
+
+
+def _wrapped(first: int, count: int, length: int) -> Iterator[tuple[int, int]]:
+    """Parts that do not pass the end of the ring."""
+    while count:
+        part = min(count, length - first % length)
+        yield first, part
+        first, count = first + part, count - part
+
+
+def _cut(pieces: Sequence[Piece], start: int, count: int) -> Iterator[Piece]:
+    """What of the pieces lies within [start, start + count)."""
+    for piece in pieces:
+        first = max(piece.first, start)
+        last = min(piece.first + piece.count, start + count)
+        if first < last:
+            yield Piece(first, last - first, piece.color, piece.text)
+
+
+def _box(number: int, count: int) -> tuple[float, float]:
+    """Left and width of one of `count` pages across the figure, at most 320 wide."""
+    pitch = min(WIDTH / count, 320)
+    return number * pitch, pitch - min(6, pitch / 8)
+
+
+def _within(box: tuple[float, float], start: float, share: float) -> tuple[float, float]:
+    return box[0] + start * box[1], max(share * box[1], 0.8)
+
+
+def _rect(
+    box: tuple[float, float], y: float, color: str, text: str, *, outline: bool = False
+) -> str:
+    line = ' stroke="#aab2bd" stroke-width="0.7"' if outline else ""
+    return (
+        f'<rect x="{box[0]:.2f}" y="{y}" width="{box[1]:.2f}" height="{BAR}" fill="{color}"{line}>'
+        f"<title>{escape(text)}</title></rect>"
+    )
+
+
+def _link(top: tuple[float, float], below: tuple[float, float], color: str) -> str:
+    y0, y1 = 18 + BAR, GAP + BAR + 18
+    points = f"{top[0]:.1f},{y0} {top[0] + top[1]:.1f},{y0} "
+    points += f"{below[0] + below[1]:.1f},{y1} {below[0]:.1f},{y1}"
+    return f'<polygon points="{points}" fill="{color}" fill-opacity="0.35"/>'
+
+
+def _label(box: tuple[float, float], y: float, what: str, number: int) -> str:
+    """A number over or under its page: with its word where there is room, or none at all."""
+    middle = box[0] + box[1] / 2
+    if box[1] > 70:
+        return _text(middle, y, f"{what} {number:,}", "middle")
+    return _text(middle, y, f"{number:,}", "middle") if box[1] > 30 else ""
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y}" font-size="11" fill="{MUTED}" text-anchor="{anchor}">'
+        f"{escape(text)}</text>"
+    )
+
+
+def _figure(caption: str, parts: Sequence[str]) -> str:
+    height = GAP + 2 * BAR + 38
+    return (
+        f'<figure style="margin:14px 0 6px"><svg viewBox="0 0 {WIDTH} {height}" width="100%" '
+        f'role="img" aria-label="{escape(caption)}" style="color:{INK}">{"".join(parts)}</svg>'
+        f'<figcaption class="note">{escape(caption)}</figcaption></figure>'
+    )
+
 
 SHOWN_RUNS = 200
 

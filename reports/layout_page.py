@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from reports.figure_style import axis, layout
 from reports.html_document import html_document
-from reports.layout_figures import CAPTIONS, layout_figures
 from reports.layout_text import (
     Cuts,
     cut_table,
+    grouping_name,
     layout_answer,
     layout_notes,
     own_tokens,
@@ -18,9 +20,211 @@ from reports.layout_text import (
     same_pages,
 )
 from reports.memory_text import TextTable
+from reports.palette import INK, MUTED, POOL_COLORS, RESOURCE_COLORS
 from simulator.basis.atomic import write_text
-from simulator.layout.sweep import LayoutCost
+from simulator.layout.sweep import OWN, LayoutCost
 from simulator.layout.sweep_request import AskedSweep
+
+_Value = Callable[[LayoutCost], float]
+_HEIGHT = 300
+_TICKS = (64, 128, 256, 512, 1024, 2048, 4096)
+_COLORS = (RESOURCE_COLORS["memory"], RESOURCE_COLORS["link"], RESOURCE_COLORS["vector"], "#cc79a7",
+           "#e69f00", "#56b4e9", INK)  # fmt: skip
+CAPTIONS = {
+    "waste": "Waste: share of what a request of the mix holds that is no useful row.",
+    "hits": "Tokens that a prefix hit loses on average, by the granule that all pools agree on.",
+    "padding": "Padding of a further token, over its useful bytes.",
+    "tiles": "Tiles of the index kernel that stay empty: none reaches over a page's end.",
+    "dram": "DRAM efficiency of a decode step's reads: useful share of the peak, by pool.",
+    "reads": "Time of memory for the reads of one request in a decode step.",
+    "step": "Decode step of the mix, with rows and pages stored so.",
+    "tables": "Page ids of a request.",
+    "requests": "Requests that the budget holds at the stated context.",
+}
+# Row padding beyond a cache line only shows how much it would cost; the table has it.
+_SHOWN_PADDINGS = ("engine", "none", "page:64", "page:576", "row:32", "row:64")
+
+
+def layout_figures(
+    asked: AskedSweep, costs: Sequence[LayoutCost], cuts: Cuts
+) -> dict[str, dict[str, Any]]:
+    """Figures by name, in the order of the captions."""
+    base = asked.base
+    swept = [cost for cost in costs if cost.point != OWN]
+    by_grouping = _series(
+        [c for c in swept if c.point.padding == base.padding],
+        lambda cost: grouping_name(cost.point.grouping),
+    )
+    by_padding = _series(
+        [c for c in swept if c.point.grouping == base.grouping and _shown(c)],
+        lambda cost: f"padding {cost.point.padding.name}",
+    )
+    pages = {"": list(cuts.pages)}
+    percent = {"tickformat": ".0%"}
+    share: dict[str, Any] = {**percent, "range": [0, 1]}
+    figures = {
+        "waste": _lines(by_grouping, _wasted, axis("waste of what is held", **share)),
+        "hits": _lines(pages, _lost, _doubling("tokens lost a hit")),
+        "padding": _lines(
+            by_padding, _padding, axis("padding", rangemode="tozero", tickformat=".1%")
+        ),
+        "tiles": _lines(pages, _tiles, axis("empty share of tiles", **share)),
+        "dram": _pools(cuts.pages),
+        "reads": _lines(by_padding, _reads, axis("reads of one request", ticksuffix="s")),
+        "tables": _lines(by_grouping, _tables, _doubling("bytes a request")),
+        "requests": _lines(by_grouping, _requests, axis("requests", rangemode="tozero")),
+    }
+    if cuts.own.step_ps is not None:
+        figures["step"] = _lines(by_padding, _step, axis("decode step", ticksuffix="s"))
+    for figure in figures.values():
+        figure["layout"]["shapes"] = _marks(cuts)
+        for line in figure["data"]:
+            _open_dots(line, cuts.granule)
+    return {name: figures[name] for name in CAPTIONS if name in figures}
+
+
+def _doubling(title: str) -> dict[str, Any]:
+    """A logarithmic axis with a tick at every power of two."""
+    ticks = [1 << n for n in range(2, 20)]
+    return axis(title, type="log", tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])
+
+
+def _shown(cost: LayoutCost) -> bool:
+    return cost.point.padding.name in _SHOWN_PADDINGS
+
+
+def _wasted(cost: LayoutCost) -> float:
+    return cost.wasted_share
+
+
+def _lost(cost: LayoutCost) -> float:
+    return cost.lost_tokens_uniform
+
+
+def _padding(cost: LayoutCost) -> float:
+    return cost.padding_share
+
+
+def _tiles(cost: LayoutCost) -> float:
+    return cost.index_tiles.share
+
+
+def _reads(cost: LayoutCost) -> float:
+    return cost.read_s
+
+
+def _step(cost: LayoutCost) -> float:
+    return (cost.step_ps or 0) * 1e-12
+
+
+def _tables(cost: LayoutCost) -> float:
+    return cost.table_bytes
+
+
+def _requests(cost: LayoutCost) -> float:
+    return cost.requests
+
+
+def _series(
+    costs: Sequence[LayoutCost], name: Callable[[LayoutCost], str]
+) -> dict[str, list[LayoutCost]]:
+    found: dict[str, list[LayoutCost]] = {}
+    for cost in costs:
+        found.setdefault(name(cost), []).append(cost)
+    return {label: sorted(of, key=lambda c: c.page_tokens) for label, of in found.items()}
+
+
+def _lines(series: dict[str, list[LayoutCost]], value: _Value, y: dict[str, Any]) -> dict[str, Any]:
+    data = [
+        _line(name, [c.page_tokens for c in of], [value(c) for c in of], color, y)
+        for (name, of), color in zip(series.items(), _COLORS, strict=False)
+    ]
+    return _figure(data, y, legend=len(series) > 1)
+
+
+def _pools(costs: Sequence[LayoutCost]) -> dict[str, Any]:
+    y = axis("useful share of the peak", tickformat=".0%")
+    pages = [cost.page_tokens for cost in costs]
+    names = [run.pool for run in costs[0].runs]
+    data = [
+        _line(
+            _POOL_NAMES.get(name, name),
+            pages,
+            [next(r.efficiency for r in c.runs if r.pool == name) for c in costs],
+            color,
+            y,
+        )
+        for name, color in zip(
+            names, (POOL_COLORS[0], "#e69f00", "#009e73", "#cc79a7"), strict=False
+        )
+    ]
+    data.append(_line("all reads", pages, [c.dram_efficiency for c in costs], INK, y))
+    data[-1]["line"]["width"] = 3
+    return _figure(data, y, legend=True)
+
+
+_POOL_NAMES = {"window": "window", "c4": "C4 picks", "c4_index": "index scan", "c128": "C128"}
+
+
+def _line(
+    name: str, pages: Sequence[int], values: Sequence[float], color: str, y: dict[str, Any]
+) -> dict[str, Any]:
+    shown = ".2%" if "tickformat" in y else ".4s"
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": list(pages),
+        "y": list(values),
+        "line": {"color": color, "width": 2},
+        "marker": {
+            "size": 7,
+            "color": color,
+            "line": {"color": color, "width": 1.5},
+        },
+        "hovertemplate": f"{name + '<br>' if name else ''}pages of %{{x:,}} tokens: "
+        f"<b>%{{y:{shown}}}{y.get('ticksuffix', '')}</b><extra></extra>",
+    }
+
+
+def _open_dots(line: dict[str, Any], granule: int) -> None:
+    """Full dots at pages in which every pool ends whole entries, open ones between."""
+    color = line["marker"]["color"]
+    line["marker"]["color"] = ["#ffffff" if page % granule else color for page in line["x"]]
+
+
+def _figure(data: list[dict[str, Any]], y: dict[str, Any], *, legend: bool) -> dict[str, Any]:
+    x = axis(
+        "tokens of a page",
+        type="log",
+        tickvals=list(_TICKS),
+        ticktext=[f"{tick:,}" for tick in _TICKS],
+    )
+    shape = {**layout(height=_HEIGHT, x=x, y=y), "showlegend": legend}
+    if not legend:
+        shape["margin"] = {**shape["margin"], "b": 52}
+    return {"data": data, "layout": shape}
+
+
+def _marks(cuts: Cuts) -> list[dict[str, Any]]:
+    """Lines at the smallest whole page and at the engine's own."""
+    at = [(cuts.granule, "dash", INK)]
+    own = own_tokens(cuts)
+    if own not in (0, cuts.granule):
+        at.append((own, "dot", MUTED))
+    return [
+        {
+            "type": "line",
+            "x0": tokens,
+            "x1": tokens,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "layer": "below",
+            "line": {"color": color, "width": 1.5, "dash": dash},
+        }
+        for tokens, dash, color in at
+    ]
 
 
 def write_layout_page(

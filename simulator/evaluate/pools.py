@@ -69,7 +69,7 @@ class RegionPool:
 
 
 class PoolStorage:
-    """The pools of one rank, as the allocator reaches them (`simulator.cache.storage.Storage`)."""
+    """The pools of one rank, as the allocator reaches them (its `Storage`)."""
 
     def __init__(self, pools: Mapping[str, RegionPool], table: RequestTable) -> None:
         self._pages: dict[str, list[RegionPool]] = {}

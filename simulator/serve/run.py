@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import simpy
 
 from simulator.basis.errors import InputError
-from simulator.serve.arrivals import Arrivals
 from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.fleet import Fleet
 from simulator.serve.live_request import LiveRequest
@@ -16,8 +17,118 @@ from simulator.serve.request_log import RequestLog
 from simulator.serve.scenario import Scenario
 from simulator.serve.step_log import StepLog
 from simulator.serve.tiered_prefixes import TieredPrefixes
-from simulator.serve.traffic import answered, trace_of
-from workloads.traffic.trace import Trace
+from simulator.serve.traffic import answered, trace_of, whole_times
+from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
+
+Submit = Callable[[LiveRequest], None]
+
+
+class Arrivals:
+    """Feeds a trace to `submit`; `reply` is to be called with each request that has ended.
+
+    `rate_scale`: arrivals come so many times as fast; `longest_wait_ns`: idle gaps are cut to it.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        trace: Trace,
+        submit: Submit,
+        *,
+        rate_scale: float = 1.0,
+        sessions_at_once: int | None = None,
+        longest_wait_ns: int | None = None,
+    ) -> None:
+        self.env = env
+        self.trace = trace
+        self.submit = submit
+        self.longest_wait_ns = longest_wait_ns
+        self._children = _children(trace)
+        self._open = _left(trace)
+        self.started = 0
+        with np.errstate(over="ignore"):
+            self._times_ns = whole_times(trace.arrival_ns / rate_scale)
+        if sessions_at_once is None:
+            env.process(self._by_the_clock())
+        else:
+            self._waiting = iter(_session_roots(trace))
+            for _ in range(sessions_at_once):
+                self._next_session()
+        self._closed = sessions_at_once is not None
+
+    def reply(self, request: LiveRequest) -> None:
+        """The request has ended (or was refused): its followers come after their wait."""
+        index = request.index
+        for child in self._children.get(index, ()):
+            delay = int(self.trace.delay_ns[child])
+            if self.longest_wait_ns is not None:
+                delay = min(delay, self.longest_wait_ns)
+            self._later(child, delay)
+        session = int(self.trace.session[index])
+        self._open[session] -= 1
+        if self._closed and not self._open[session]:
+            self._next_session()
+
+    def _by_the_clock(self) -> Generator[Any, Any, None]:
+        timed = np.flatnonzero(self.trace.arrival_ns != NO_TIME)
+        order = timed[np.argsort(self.trace.arrival_ns[timed], kind="stable")]
+        for index in order.tolist():
+            wait = int(self._times_ns[index]) - int(self.env.now)
+            if wait > 0:
+                yield self.env.timeout(wait)
+            self._submit(index)
+        for root in np.flatnonzero((self.trace.arrival_ns == NO_TIME) & _is_root(self.trace)):
+            self._submit(int(root))
+
+    def _next_session(self) -> None:
+        roots = next(self._waiting, None)
+        for root in roots or ():
+            self._later(root, 0)
+
+    def _later(self, index: int, delay_ns: int) -> None:
+        event = self.env.timeout(delay_ns)
+        event.callbacks.append(lambda _: self._submit(index))
+
+    def _submit(self, index: int) -> None:
+        self.started += 1
+        self.submit(
+            LiveRequest(
+                index=index,
+                arrival_ns=int(self.env.now),
+                input_tokens=int(self.trace.input_tokens[index]),
+                output_tokens=int(self.trace.output_tokens[index]),
+            )
+        )
+
+
+def _is_root(trace: Trace) -> np.ndarray:
+    return trace.parent == NO_REQUEST
+
+
+def _children(trace: Trace) -> dict[int, list[int]]:
+    """Requests that wait for a reply, by the request which they wait for.
+
+    A request that has both a parent and an arrival time comes by the clock.
+    """
+    children: dict[int, list[int]] = {}
+    following = np.flatnonzero((trace.parent != NO_REQUEST) & (trace.arrival_ns == NO_TIME))
+    for child in following.tolist():
+        children.setdefault(int(trace.parent[child]), []).append(child)
+    return children
+
+
+def _left(trace: Trace) -> np.ndarray:
+    """Requests of every session that have not ended."""
+    return np.bincount(trace.session, minlength=trace.sessions)
+
+
+def _session_roots(trace: Trace) -> list[list[int]]:
+    """First requests of every session, in the order in which sessions begin in the trace."""
+    roots: dict[int, list[int]] = {}
+    for index in np.flatnonzero(_is_root(trace)).tolist():
+        roots.setdefault(int(trace.session[index]), []).append(index)
+    return list(roots.values())
+
 
 Progress = Callable[[int, int], None]
 

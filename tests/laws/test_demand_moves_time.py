@@ -23,6 +23,7 @@ from tests.sampling import tenth
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.layer_kinds import TYPE_OF_KIND
 from workloads.deepseek_v4.precision import Precision
+from workloads.parallel import ParallelLayout
 
 MODEL = "v4-flash"
 # Fields of a model without work of their own, each with the reason.
@@ -166,16 +167,19 @@ ELSEWHERE = {
     "cores.l1_and_scratchpad": "described, not used",
     "cores.register_file": "described, not used",
     "matrix.fp16": "no kernel multiplies in FP16",
-    "matrix.fp4": "products of two FP4 operands: index keys in FP4",
     "matrix.int8": "no kernel multiplies in INT8",
     "matrix.tf32": "products in FP32 without TF32",
     "launch.stream_gap": "described, not used: steps are replayed from a graph",
     "power.all_in": "money: power bills",
     "host_link.bandwidth": "tiers and offloading",
     "host_link.latency": "tiers and offloading",
-    "scale_out.bandwidth": "more chips than a node has",
-    "scale_out.latency": "more chips than a node has",
 }
+# Steps on one node, on two, and with keys of four bits.
+PLACES = (
+    *((point, Precision()) for point in POINTS[::3]),
+    (Point(32, 1, 8191, ParallelLayout(1, 16, 16)), Precision()),
+    (POINTS[0], Precision(index="fp4")),
+)
 CALIBRATED = (
     ("h200", "sglang-0.5"),
     ("h200", "vllm-0.33"),
@@ -206,6 +210,11 @@ def scaled(spec: StrictModel, path: str, factor: float) -> StrictModel:
     return spec.model_copy(update={name: number})
 
 
+@lru_cache(maxsize=64)
+def own_probe(engine: str, chip: str, point: Point, precision: Precision) -> Probe:
+    return probed(small(MODEL), precision, engine, chip, "tile", point)
+
+
 def moves_a_kernel(path: str) -> bool:
     """Whether a number moves the time of a kernel under a calibrated engine on H200 or B200."""
     config = small(MODEL)
@@ -217,10 +226,10 @@ def moves_a_kernel(path: str) -> bool:
             continue
         for factor in (0.5, 2.0):
             own = scaled(spec if of_chip else node, path, factor)
-            for point in POINTS[::3]:
-                found = before(engine, chip, "tile", point)
+            for point, precision in PLACES:
+                found = own_probe(engine, chip, point, precision)
                 machine = (own, node) if of_chip else (spec, own)
-                after = probe(config, Precision(), find_profile(engine), point, *machine, "tile")  # type: ignore[arg-type]
+                after = probe(config, precision, find_profile(engine), point, *machine, "tile")  # type: ignore[arg-type]
                 if any(after[name].time_ps != asked.time_ps for name, asked in found.items()):
                     return True
     return False

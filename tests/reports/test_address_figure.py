@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from reports.address_figure import LEFT, READ, UNKNOWN, WRITTEN, pool_figure, pool_pieces
+from reports.address_page import LEFT, READ, UNKNOWN, WRITTEN, pool_figure, pool_pieces
 from simulator.address.address import address
 from simulator.address.question import read_question
 

@@ -6,8 +6,7 @@ from functools import cache
 
 import pytest
 
-from reports.layout_figures import CAPTIONS, layout_figures
-from reports.layout_page import tables
+from reports.layout_page import CAPTIONS, layout_figures, tables
 from reports.layout_rows import flat_row, sweep_json
 from reports.layout_text import Cuts, cut_table, cuts_of, layout_answer, own_tokens
 from simulator.layout.sweep import LayoutCost, sweep

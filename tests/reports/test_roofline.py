@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.breakdown import StepBreakdown
-from reports.dot_labels import Dot, Place, label_places
+from reports.roofline_dots import Dot, Place, label_places
 from reports.roofline_figure import Roofline, distinct_kernels, roofline
 from simulator.cost.result import KernelRecord, StepResult
 from tests.reports.factory import make_kernel, make_result, make_step

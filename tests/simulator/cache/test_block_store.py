@@ -11,8 +11,7 @@ import pytest
 
 from simulator.basis.errors import DoesNotFitError, InputError
 from simulator.cache.block_file import file_name
-from simulator.cache.block_store import BlockStore
-from simulator.cache.manifest import FILE_NAME
+from simulator.cache.block_store import FILE_NAME, BlockStore
 
 ROWS = np.arange(6.0).reshape(2, 3)
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from simulator.cache.block_file import SUFFIX, decode_block
-from simulator.cache.block_store import BlockStore
-from simulator.cache.manifest import FILE_NAME
+from simulator.cache.block_store import FILE_NAME, BlockStore
 from tests.simulator.cache import block_writer
 
 STEPS = 12

@@ -1,7 +1,7 @@
 import pytest
 
 from simulator.basis.errors import InputError
-from simulator.cache.state_slots import StateSlots
+from simulator.cache.allocator import StateSlots
 
 
 def test_the_lowest_free_slot_comes_first_also_after_slots_were_taken_by_number():

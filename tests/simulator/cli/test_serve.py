@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.cli.main import main
+from tests.interrupts import hears_interrupts
 
 # Roofline steps of a few requests: seconds in all.
 QUICK = ("--set", "fidelity=roofline", "--set", "traffic.made.requests=24")
@@ -149,7 +150,7 @@ def test_a_broken_law_is_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from simulator.serve import metrics
-    from simulator.serve.run_checks import RunCheck
+    from simulator.serve.metrics import RunCheck
 
     broken = RunCheck(name="Little's law", left=1.0, right=2.0, holds=False)
     monkeypatch.setattr(metrics, "check_run", lambda run: (broken,))
@@ -180,7 +181,11 @@ def test_ctrl_c_while_serving_leaves_nothing(tmp_path: Path) -> None:
         f"sys.exit(main(['serve', 'chat', '--out', {str(tmp_path / 'out')!r}]))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", command],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=hears_interrupts,
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "serving\n"

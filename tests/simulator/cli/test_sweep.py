@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.cli.main import main
+from tests.interrupts import hears_interrupts
 from tests.simulator.sweep.scenarios import TEXT, scenario_file
 
 SLOW = TEXT.replace("output_tokens: 4", "output_tokens: 64").replace("512", "2048")
@@ -140,7 +141,12 @@ def test_ctrl_c_leaves_what_has_finished(tmp_path: Path, workers: int) -> None:
     command += ["--grid", f"seed={seeds}", "--out", tmp_path / "out", "--workers", str(workers)]
     # A terminal sends the interrupt to the whole group, so the workers get it as well.
     running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hears_interrupts,
     )
     while running.poll() is None and len(list(parts.glob("*.parquet"))) < 3:
         time.sleep(0.02)

@@ -9,12 +9,12 @@ import numpy as np
 import simpy
 
 from simulator.cost.step_clock import DecodeGroup, PromptChunk
-from simulator.serve.arrivals import Arrivals
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.prefix_source import PrefixSource
 from simulator.serve.replica import Replica
 from simulator.serve.request_log import RequestLog
 from simulator.serve.resources import Ledger, Resource
+from simulator.serve.run import Arrivals
 from simulator.serve.scheduler_rule import SchedulerRule
 from workloads.traffic.trace import NO_REQUEST, Trace
 

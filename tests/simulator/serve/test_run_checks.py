@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.serve.metrics import check_run
 from simulator.serve.resources import Resource
 from simulator.serve.run import run_scenario
-from simulator.serve.run_checks import check_run
 from simulator.serve.scenario_file import open_scenario
 from simulator.serve.scheduler_rule import SchedulerRule
 from simulator.serve.step_log import StepLog

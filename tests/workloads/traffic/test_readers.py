@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulator.basis.errors import InputError
 from tests.workloads.traffic.samples import notes_with, write_rows
 from workloads.traffic.arrival_steps import spread_arrivals
-from workloads.traffic.id_runs import IdRuns
+from workloads.traffic.draft import IdRuns
 from workloads.traffic.readers import READERS, read_trace, trace_assumptions
 from workloads.traffic.trace import expand_runs
 
