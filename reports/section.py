@@ -345,7 +345,7 @@ def _bars(result: StepResult, breakdown: StepBreakdown) -> str:
     return (
         "<h3>Where the time goes, by operation</h3>"
         '<p class="note">Each instant counts for the launch that the end of the step waits for, '
-        "coloured by what binds that launch. The bars add up to the step; what is hidden runs "
+        "coloured by what that launch waits for. The bars add up to the step; what is hidden runs "
         'beside something longer. Point at a bar for what it does, or see <a href="#names">what '
         "the names mean</a>.</p>"
         f"{legend}{operations}"

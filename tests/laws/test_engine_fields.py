@@ -142,6 +142,9 @@ def changed(profile: EngineProfile, at: Path, value: Any) -> EngineProfile | Non
         return profile.model_copy(update={"layout": layout})
     data = listed(profile.model_dump())
     put(data, at, value)
+    if at[-1] == "stream" and not value:  # on the main stream no rule says up to how many tokens
+        put(data, (*at[:-1], "stream_tokens"), None)
+        put(data, (*at[:-1], "one_token_stream"), False)
     try:
         section = KernelSection.model_validate(
             {name: data[name] for name in KernelSection.model_fields}, strict=False
@@ -247,9 +250,7 @@ COUNTED = "the unit of hit_tokens and of --page-tokens; pools have pages of thei
 OTHER = "the other rule has other fields: both have engines that use them"
 STILL: dict[tuple[str, str], str] = {
     ("sglang-0.5", "kernels/17/stream_tokens"): HIDDEN,
-    ("sglang-0.5", "kernels/17/stream"): HIDDEN,
     ("vllm-0.33", "kernels/17/stream_tokens"): HIDDEN,
-    ("vllm-0.33", "kernels/17/stream"): HIDDEN,
     **{
         (engine, "layout/page_tokens"): COUNTED
         for engine in ("ideal", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
