@@ -9,6 +9,7 @@ from typing import Any
 from hwmodels.chip import ChipSpec, find_chip
 from hwmodels.node import NodeSpec, find_node
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
+from simulator.basis.whole import within
 from simulator.engine.cache_layout import AS_IF_STORED, CacheLayout, ChipNeed
 from simulator.engine.default_engine import default_engine
 from simulator.engine.entry_bytes import find_row_format
@@ -152,10 +153,10 @@ def ask_deployment(
     named = default_engine(spec) if engine is None else engine
     profile = find_profile(named, page_tokens)
     layout = layout_of(profile)
-    node = find_node(chip, _whole("count", count, MOST_CHIPS))
-    _whole("pp", pp, config.num_hidden_layers)
+    node = find_node(chip, within("count", count, 1, MOST_CHIPS))
+    within("pp", pp, 1, config.num_hidden_layers)
     parallel = _parallel(config, count, tp, dp, ep, pp)
-    _check_context_parallel(_whole("cp", cp, MOST_CHIPS), parallel, layout, profile.name)
+    _check_context_parallel(within("cp", cp, 1, MOST_CHIPS), parallel, layout, profile.name)
     formats = Formats(
         kv=_kv(kv_dtype, layout),
         index=_stored("index", index_dtype, layout),
@@ -229,7 +230,7 @@ def _sized(layout: CacheLayout, requests: int | None, packed: bool, engine: str)
     """The layout with state for so many requests, and with keys budgeted as they are stored."""
     sizing: dict[str, int | None] = {"index_priced_as": None} if packed else {}
     if requests is not None:
-        sizing["max_requests"] = _whole("max requests", requests, 2**20)
+        sizing["max_requests"] = within("max requests", requests, 1, 2**20)
     if isinstance(layout.sizing, WindowSizing):
         return layout.model_copy(update={"sizing": layout.sizing.model_copy(update=sizing)})
     if requests is not None:
@@ -240,24 +241,17 @@ def _sized(layout: CacheLayout, requests: int | None, packed: bool, engine: str)
     return layout
 
 
-def _whole(what: str, value: int, most: int) -> int:
-    if not 1 <= value <= most:
-        gap = f"{1 - value:,} too few" if value < 1 else f"{value - most:,} too many"
-        raise InputError(f"{what} is {value:,}, expected 1 to {most:,} ({gap})")
-    return value
-
-
 def _parallel(
     config: ModelConfig, count: int, tp: int | None, dp: int, ep: int | None, pp: int
 ) -> ParallelLayout:
     product = "tp x dp x pp" if pp > 1 else "tp x dp"
     given = f"dp {dp} x pp {pp}" if pp > 1 else f"dp {dp}"
-    _whole("dp", dp, MOST_CHIPS)
+    within("dp", dp, 1, MOST_CHIPS)
     if tp is None:
         if count % (dp * pp):
             raise InputError(f"{given} does not divide the {count} chips; count = {product}")
         tp = count // (dp * pp)
-    if _whole("tp", tp, MOST_CHIPS) * dp * pp != count:
+    if within("tp", tp, 1, MOST_CHIPS) * dp * pp != count:
         raise InputError(
             f"tp {tp} x {given} is {tp * dp * pp} chips, but --count is {count}; count = {product}"
         )
@@ -266,7 +260,7 @@ def _parallel(
         # Attention replicas have the experts spread over all ranks, or as many as divide them:
         # every rank would hold them all else.
         ep = gcd(ranks, config.n_routed_experts) if dp > 1 else 1
-    if ranks % _whole("ep", ep, MOST_CHIPS):
+    if ranks % within("ep", ep, 1, MOST_CHIPS):
         divisors = ", ".join(str(d) for d in range(1, ranks + 1) if ranks % d == 0)
         raise InputError(f"ep {ep} does not divide the {ranks} chips; try one of {divisors}")
     return ParallelLayout(tp, dp, ep)

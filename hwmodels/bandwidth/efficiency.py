@@ -14,7 +14,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hwmodels.bandwidth.mix import Mix, mix_bytes, write_fraction
 from hwmodels.chip import ChipSpec
 from hwmodels.dram import chip_memory
 from hwmodels.dram.chip_memory import nearest_presets, preset_name
@@ -22,7 +21,7 @@ from simulator.basis.errors import UnsupportedError
 from simulator.basis.yaml_loader import StrictModel, load_yaml
 
 TABLE = Path(chip_memory.__file__).with_name("efficiency.yaml")
-_STREAM_FROM_BYTES = 32_768  # 128 channels of 256 bytes: a longer run comes back to each
+STREAM_FROM_BYTES = 32_768  # 128 channels of 256 bytes: a longer run comes back to each
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -60,7 +59,7 @@ def memory_efficiency(
         logarithm of the size and with the share.
     Assumes: a chip whose memory has no timing preset does as the preset of the nearest pin rate.
     """
-    return preset_efficiency(_preset_of(chip), run_bytes, write_fraction)
+    return preset_efficiency(preset_of(chip), run_bytes, write_fraction)
 
 
 def preset_efficiency(preset: str, run_bytes: int | None, write_fraction: float) -> float:
@@ -73,25 +72,11 @@ def preset_efficiency(preset: str, run_bytes: int | None, write_fraction: float)
     return _between(sizes, shares, math.log2(max(run_bytes, 1)))
 
 
-def mix_efficiency(chip: ChipSpec, mix: Mix) -> float:
-    """Useful share of the peak for patterns side by side: each takes the time that it would alone.
-
-    Assumes: patterns side by side do not disturb each other beyond their common share of writes.
-    """
-    total = mix_bytes(mix)
-    if not total:
-        return memory_efficiency(chip)
-    written, preset = write_fraction(mix), _preset_of(chip)
-    time = sum(
-        part.nbytes / preset_efficiency(preset, part.run_bytes or None, written) for part in mix
-    )
-    return total / time
-
-
 _preset_names: dict[tuple[str, float, str], str] = {}  # hashing a whole chip takes longer
 
 
-def _preset_of(chip: ChipSpec) -> str:
+def preset_of(chip: ChipSpec) -> str:
+    """Name of the DRAM preset of a chip's memory, or of the nearest pin rate."""
     key = (chip.memory.type, chip.memory.pin_rate.value, chip.memory.pin_rate.unit)
     if key not in _preset_names:
         try:
@@ -121,7 +106,7 @@ def _columns(
 
     sizes = sorted(int(size) for size in found.gather)
     shares = [mixed(found.gather[str(size)]) for size in sizes]
-    logs = [math.log2(size) for size in (*sizes, _STREAM_FROM_BYTES)]
+    logs = [math.log2(size) for size in (*sizes, STREAM_FROM_BYTES)]
     return tuple(logs), (*shares, mixed(found.stream))
 
 

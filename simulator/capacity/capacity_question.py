@@ -8,6 +8,7 @@ from typing import Any
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError, UndividedError
+from simulator.basis.whole import within
 from simulator.deployment import Deployment, Formats, ask_deployment
 from simulator.engine.cache_layout import CacheLayout
 from simulator.engine.sizing_rules import WindowSizing
@@ -112,14 +113,14 @@ def ask_capacity(
     """
     asked = ask_deployment(**deployment)
     _check_divides(asked)
-    drafts = _whole("draft tokens", draft_tokens, 0, 64)
+    drafts = within("draft tokens", draft_tokens, 0, 64)
     question = CapacityQuestion(
         deployment=asked,
         contexts=read_contexts(contexts, asked.config),
-        in_flight_tokens=_whole("in-flight tokens", in_flight_tokens, 1, MOST_TOKENS),
+        in_flight_tokens=within("in-flight tokens", in_flight_tokens, 1, MOST_TOKENS),
         draft_tokens=drafts,
         mtp=drafts > 0 and asked.config.mtp_layers > 0,
-        wanted_requests=None if requests is None else _whole("requests", requests, 1, MOST_TOKENS),
+        wanted_requests=None if requests is None else within("requests", requests, 1, MOST_TOKENS),
     )
     _check_slots(question)
     return question
@@ -137,7 +138,7 @@ def read_contexts(text: str, config: ModelConfig) -> tuple[ContextShare, ...]:
                 f"context {item.strip()!r} cannot be read; give tokens, such as 131072, or a mix, "
                 "such as 8192:0.7,131072:0.3"
             ) from None
-        _whole("context", part.context_tokens, 1, MOST_TOKENS)
+        within("context", part.context_tokens, 1, MOST_TOKENS)
         longest = config.max_position_embeddings
         if part.context_tokens > longest:
             raise InputError(
@@ -154,13 +155,6 @@ def read_contexts(text: str, config: ModelConfig) -> tuple[ContextShare, ...]:
     return tuple(
         ContextShare(context_tokens=p.context_tokens, share=p.share / total) for p in parts
     )
-
-
-def _whole(what: str, value: int, least: int, most: int) -> int:
-    if not least <= value <= most:
-        gap = f"{least - value:,} too few" if value < least else f"{value - most:,} too many"
-        raise InputError(f"{what} is {value:,}, expected {least:,} to {most:,} ({gap})")
-    return value
 
 
 def _check_divides(asked: Deployment) -> None:

@@ -39,7 +39,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "kv_dtype": (
         _option(
             str | None,
-            "Cache rows: fp8, bf16, fp4 (the engine's own of the two), mxfp4, nvfp4 or fp8-uniform "
+            "Cache rows: fp8, bf16, mxfp4, nvfp4, fp4 (the engine's own of these) or fp8-uniform "
             "[default: the engine's].",
         ),
         None,

@@ -23,6 +23,7 @@ class MemoryRates:
 
     Assumes: device memory delivers the share of its peak that the burst-level model gives to
         streams, gathers and mixes of reads and writes like the kernel's.
+    Assumes: patterns side by side do not disturb each other beyond their common share of writes.
     Assumes: too few bytes in flight take the latency of an idle memory, and no more.
     """
 
@@ -85,11 +86,11 @@ class _Sizes:
 
     def __init__(self, chip: ChipSpec) -> None:
         table = efficiency.efficiency_table()
-        found = table.presets[efficiency._preset_of(chip)]
+        found = table.presets[efficiency.preset_of(chip)]
         sizes = sorted(int(size) for size in found.gather)
         self._writes = np.array(table.write_fractions)
         self._shares = np.array([*(found.gather[str(size)] for size in sizes), found.stream])
-        self._logs = [math.log2(size) for size in (*sizes, efficiency._STREAM_FROM_BYTES)]
+        self._logs = [math.log2(size) for size in (*sizes, efficiency.STREAM_FROM_BYTES)]
 
     def row(self, written: Floats) -> _Row:
         """Where shares of writes are in the table."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hwmodels.bandwidth.curve import rate_curve
-from hwmodels.bandwidth.efficiency import memory_efficiency, mix_efficiency
+from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.bandwidth.reuse import matrix_again_bytes
 from hwmodels.bandwidth.window import missed_runs, window_runs
 from hwmodels.chip import ChipSpec
@@ -57,7 +57,7 @@ _ALWAYS = (RunStats, DemandBuilder, traffic, math_rate, SharedPipes, timeline)
 _OF_TILES = (TileBatch, TileWays, memory_mix, read_runs, append_runs)
 _OF_FIDELITY: dict[str, tuple[object, ...]] = {
     "roofline": (roofline_price,),
-    "tile": (*_OF_TILES, MemoryRates, memory_efficiency, mix_efficiency),
+    "tile": (*_OF_TILES, MemoryRates, memory_efficiency),
     "cycle": (
         *_OF_TILES,
         cycle_price,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -179,7 +179,7 @@ def graph_of(point: Point, precision: Precision) -> Graph:
 
 
 def times(profile: EngineProfile, chip: str, point: Point, precision: Precision) -> object:
-    """Durations of one layer of every kind, or the sentence of a refusal."""
+    """Durations of one layer of every kind; None where it is refused, which is no figure."""
     spec = find_chip(chip)
     target = Target(spec, find_node(chip, 8), profile)
     single = point.new == 1 and point.past == 0
@@ -187,8 +187,8 @@ def times(profile: EngineProfile, chip: str, point: Point, precision: Precision)
     try:
         kernels = lower(graph_of(point, precision), profile, RunStats(), phase)
         known = kernel_prices((kernel.demand for kernel in kernels), target, "tile")
-    except V4SimError as error:
-        return error.message
+    except V4SimError:
+        return None
     return layer_durations(kernels, [known[k.demand] for k in kernels], spec)
 
 
@@ -203,14 +203,14 @@ def memory(profile: EngineProfile, engine: str) -> Iterator[object]:
         ).changed(layout=layout, memory_share=layout.memory.share)  # fmt: skip
         try:
             answer = capacity_of(question)
-        except V4SimError as error:
-            yield error.message
+        except V4SimError:
+            yield None
             continue
         yield answer.requests, answer.budget_bytes, answer.fits
     try:
         yield cached_bytes(bind_layout(layout, find_model("v4-flash")))
-    except V4SimError as error:
-        yield error.message
+    except V4SimError:
+        yield None
     yield parse_window_policy("engine", layout.retention.policy).parts
     yield layout.loads is None or layout.loads.by_layer
     yield layout.context_parallel
@@ -226,6 +226,12 @@ def own_memory(engine: str) -> tuple[object, ...]:
     return tuple(memory(find_profile(engine), engine))
 
 
+def differ(others: Iterable[object], own: Iterable[object]) -> bool:
+    """Whether any figure is another, among those that both have."""
+    pairs = zip(others, own, strict=True)
+    return any(a is not None and b is not None and a != b for a, b in pairs)
+
+
 def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
     """Whether some other value moves a figure; None where there is no other."""
     profile = find_profile(engine)
@@ -236,11 +242,10 @@ def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
         if own is None:
             continue
         tried = False
-        if at[0] == "layout" and tuple(memory(own, engine)) != own_memory(engine):
+        if at[0] == "layout" and differ(memory(own, engine), own_memory(engine)):
             return True
-        for place in panel:
-            if times(own, *place) != own_times(engine, *place):
-                return True
+        if any(differ([times(own, *place)], [own_times(engine, *place)]) for place in panel):
+            return True
     return tried
 
 

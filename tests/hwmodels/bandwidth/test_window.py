@@ -10,7 +10,6 @@ import pytest
 
 from hwmodels.bandwidth import curve as curve_module
 from hwmodels.bandwidth.curve import rate_curve
-from hwmodels.bandwidth.efficiency import mix_efficiency
 from hwmodels.bandwidth.mix import MixPart, joined_parts, normalised, write_fraction
 from hwmodels.bandwidth.reuse import fetched_again_bytes, matrix_again_bytes, picked_again_share
 from hwmodels.bandwidth.window import missed_runs, simulate_window, window_runs
@@ -19,6 +18,7 @@ from hwmodels.dram.chip_memory import chip_memory
 from hwmodels.llc.accesses import access_list
 from hwmodels.llc.spec import CacheSpec, chip_cache
 from simulator.basis.errors import InputError
+from tests.oracles.tile_model import mix_efficiency
 
 B200 = find_chip("b200")
 MEMORY = chip_memory(B200)

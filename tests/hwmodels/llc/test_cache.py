@@ -19,8 +19,8 @@ from hwmodels.llc.accesses import (
 )
 from hwmodels.llc.cache import run_cache
 from hwmodels.llc.spec import POLICIES, CacheSpec, chip_cache
-from hwmodels.llc.twin import TwinCache
 from simulator.basis.errors import InputError
+from tests.oracles.llc_twin import TwinCache
 
 # Two lines of four sectors, in one set.
 TWO = CacheSpec(capacity_bytes=256, ways=2)
