@@ -30,7 +30,10 @@ _SAME = 0.05  # closer than this, two dots on axes of several decades are one
 
 
 def distinct_kernels(breakdown: StepBreakdown) -> tuple[GroupTotal, ...]:
-    """Groups such as `experts_down (csa, hca)` and `sparse_attention (swa)`, largest part first."""
+    """Groups such as `experts_down (csa, hca)` and `sparse_attention (swa)`, largest part first.
+
+    A name is split by kind of layer where the kinds differ in FLOP per byte or in FLOP per second.
+    """
     kernels = breakdown.result.kernels
     single = [f"{kernel.name} ({kernel.kind})" for kernel in kernels]
     groups = {group.key: group for group in breakdown.group_by(single)}

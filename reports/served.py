@@ -19,6 +19,7 @@ from simulator.serve import (
     token_gaps,
 )
 from simulator.serve import metrics as measured
+from simulator.serve.fleet import StateTransfer
 from simulator.serve.metrics import Summary, summarize
 from simulator.serve.money import Bill, bill_of
 from simulator.serve.resource_use import ResourceUse, resource_use
@@ -56,6 +57,7 @@ class Served:
                 replica.Replica._preempt,
                 router.ROUTES[self.run.scenario.routing],
                 resources.resources_of,
+                *((StateTransfer,) if self.run.scenario.disaggregation is not None else ()),
                 *((resource_use,) if self.use is not None else ()),
                 money.ChipTime,
                 money.Bill,

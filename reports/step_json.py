@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def counts_json(counts: StepCount) -> dict[str, Any]:
-    """Sums of the step, by operation, by layer and by kind of layer."""
+    """What the graph asks for before any engine fuses or machine runs it, on one chip.
+
+    Sums of the step, by operation, by layer and by kind of layer. Weighted FLOP are FP8-equivalent,
+    as published efficiency ratios weigh them.
+    """
     return {
         "step": _tally_json(counts.total),
         "operations": {name: _tally_json(t) for name, t in counts.by_operation().items()},

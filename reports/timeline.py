@@ -20,7 +20,7 @@ from simulator.cost.result import KernelRecord, StepResult
 
 
 def lanes_of(intervals: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Indexes of (start, end) intervals by lane, each lane in order of time.
+    """Indexes of (start, end) intervals by lane, on which they never overlap, in order of time.
 
     The first lane takes all that follow one another; only what overlaps needs another one.
     """

@@ -23,7 +23,11 @@ from simulator.cache.pool_spec import TOKEN, V4_POOLS, PoolSpec, check_page
 
 
 class StateSlots:
-    """`count` slots, numbered from 0; the lowest free one is handed out first."""
+    """`count` slots, numbered from 0; the lowest free one is handed out first.
+
+    A live request owns one, its row of the request pool, for what it keeps whatever its length:
+    window rings and compressor tails. A slot is taken and freed whole.
+    """
 
     def __init__(self, count: int) -> None:
         if count < 1:

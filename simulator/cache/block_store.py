@@ -54,7 +54,12 @@ class BlockRecord:
 
 
 class Manifest:
-    """The log in one folder. `lines` counts what it holds, superseded lines included."""
+    """The log in one folder: only appended to, each line with its checksum.
+
+    `lines` counts what it holds, superseded lines included. The block files are the truth. The log
+    only spares reading all of them when a store is opened; a line that was torn, or a log that was
+    lost, costs a look at the files and nothing else.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME

@@ -16,6 +16,8 @@ from workloads.deepseek_v4.config import ModelConfig
 from workloads.parallel import ParallelLayout
 
 MOST_TOKENS = 2**40
+# Tokens in flight that engines set workspace aside for, whatever a step has.
+USUAL_STEP_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ def ask_capacity(
     *,
     contexts: str = "131072",
     requests: int | None = None,
-    in_flight_tokens: int = 8192,
+    in_flight_tokens: int = USUAL_STEP_TOKENS,
     draft_tokens: int = 0,
     **deployment: Any,
 ) -> CapacityQuestion:

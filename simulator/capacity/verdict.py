@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from simulator.basis.errors import InputError
 from simulator.basis.whole import ceil_div
 from simulator.capacity.capacity import Capacity, capacity_of
-from simulator.capacity.capacity_question import CapacityQuestion
+from simulator.capacity.capacity_question import USUAL_STEP_TOKENS, CapacityQuestion
 from simulator.capacity.rank_memory import cuts_weights
 from simulator.engine.sizing_rules import WindowSizing
 from workloads.parallel import ParallelLayout
 
 LARGEST_STEP_UP = 32
-USUAL_STEP_TOKENS = 8192
 USUAL_MEMORY_SHARE = 0.95  # the most that recipes of engines ask for (vLLM issue 51454)
 
 

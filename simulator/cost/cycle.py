@@ -1,6 +1,9 @@
 """The cycle rung: memory time of a kernel from a window of its traffic, simulated burst by burst.
 
-Everything else (units, latency, pipeline, launch) is as in the tile model.
+Everything else (units, latency, pipeline, launch) is as in the tile model. Kernels that run side by
+side meet in memory, in two passes over a layer: kernels are placed by their own prices; every set
+that then runs at the same time is simulated once as one mix; its kernels are priced again, slower
+by what the mix costs.
 """
 
 from __future__ import annotations

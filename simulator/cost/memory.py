@@ -5,13 +5,10 @@ from __future__ import annotations
 from simulator.basis.errors import DoesNotFitError, InputError
 from simulator.basis.whole import ceil_div
 from simulator.capacity.capacity import Capacity, capacity_of
-from simulator.capacity.capacity_question import CapacityQuestion, ContextShare
+from simulator.capacity.capacity_question import USUAL_STEP_TOKENS, CapacityQuestion, ContextShare
 from simulator.capacity.verdict import judge
 from simulator.cost.question import AskedStep
 from simulator.cost.result import MemoryUse
-
-# Tokens in flight that engines set workspace aside for, whatever a step has.
-USUAL_STEP_TOKENS = 8192
 
 
 def step_capacity(asked: AskedStep) -> Capacity:

@@ -47,7 +47,9 @@ class KernelTemplate:
 class LayerTemplate:
     """Kernels of a layer in launch order, and nodes that do nothing but pass operands on.
 
-    Nodes of kernels that the engine leaves out for this step are among the latter.
+    Nodes of kernels that the engine leaves out for this step are among the latter. It refers to
+    nodes by their position in the layer, never by name, so that it can be put in the place of every
+    layer with equal operations.
     """
 
     kernels: tuple[KernelTemplate, ...]

@@ -28,7 +28,16 @@ from workloads.traffic.trace import Trace
 
 
 class StateTransfer:
-    """Sends requests on; `arrive` is called when their state is there."""
+    """Sends requests on; `arrive` is called when their state is there.
+
+    What is sent follows from the model and its formats: compressed entries and index keys of the
+    prompt, the window's rows, and the compressor's rows that are not yet folded into an entry.
+
+    Assumes: state is sent when the prompt is done, over the network links of all chips of the
+        prefill replica together, each rank a part; the tensor ranks of the decode replica share
+        what they get among them at no cost. Replicas have links of their own; transfers from one
+        follow one another.
+    """
 
     def __init__(
         self,

@@ -26,6 +26,9 @@ Submit = Callable[[LiveRequest], None]
 class Arrivals:
     """Feeds a trace to `submit`; `reply` is to be called with each request that has ended.
 
+    Requests with an arrival time come by the clock; those that follow a reply come after it and
+    their wait. With `sessions_at_once` the loop is closed: a session begins when another has ended.
+
     `rate_scale`: arrivals come so many times as fast; `longest_wait_ns`: idle gaps are cut to it.
     """
 

@@ -233,7 +233,10 @@ def differ(others: Iterable[object], own: Iterable[object]) -> bool:
 
 
 def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
-    """Whether some other value moves a figure; None where there is no other."""
+    """Whether some other value moves a figure; None where there is no other.
+
+    A refusal is no figure, but of `stage`: another order of launches contradicts the graph.
+    """
     profile = find_profile(engine)
     panel = list(itertools.product(chips_of(engine), SHAPES, FORMATS))
     tried = None
@@ -244,8 +247,10 @@ def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
         tried = False
         if at[0] == "layout" and differ(memory(own, engine), own_memory(engine)):
             return True
-        if any(differ([times(own, *place)], [own_times(engine, *place)]) for place in panel):
-            return True
+        for place in panel:
+            known, found = own_times(engine, *place), times(own, *place)
+            if differ([found], [known]) or (at[-1] == "stage" and found is None is not known):
+                return True
     return tried
 
 
