@@ -60,6 +60,7 @@ from hwmodels.dram.words import (
     X_BURSTS,
     X_DONE,
     X_DONE_BYTES,
+    X_FINISHED,
     X_FREE_RUN,
     X_FROM,
     X_FROM_BURSTS,
@@ -109,11 +110,13 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
 
 @inlined
 def finish_burst(totals, left, finished, sizes, chunk, tick):  # type: ignore[no-untyped-def]
-    """Count a burst; with the last one of its chunk, the chunk."""
+    """Count a burst; with the last one of its chunk, the chunk, which joins those just finished."""
     totals[X_BURSTS] += 1
     left[chunk] -= 1
     if left[chunk] == 0:
         finished[chunk] = tick
+        left[chunk] = totals[X_FINISHED]
+        totals[X_FINISHED] = chunk
         totals[X_IN_FLIGHT] -= 1
         totals[X_DONE] += 1
         totals[X_DONE_BYTES] += sizes[chunk]

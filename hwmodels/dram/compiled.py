@@ -22,13 +22,15 @@ from numba.core import config as _numba_config
 F = TypeVar("F", bound=Callable[..., Any])
 config: Any = _numba_config  # its settings are made at run time, so no checker knows them
 _HERE = Path(__file__).parent
+# Packages whose loops are compiled; one's code may be inlined in another's.
+_COMPILED = (_HERE, _HERE.parent / "llc", _HERE.parent / "machine")
 
 
 @cache
 def source_hash() -> str:
-    """Hash of the sources of this package, which names the folder of compiled code."""
+    """Hash of the sources that are compiled, which names the folder of compiled code."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(_HERE.glob("*.py")):
+    for path in sorted(p for folder in _COMPILED for p in folder.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -96,6 +98,11 @@ def entry(function: F) -> F:
 def inlined(function: F) -> F:
     """As `compiled`, for a part of the inner loop that is to vanish into its caller."""
     return _compile(function, {"error_model": "numpy", "forceinline": True, "_nrt": False})
+
+
+def plain(function: F) -> F:
+    """As `inlined`, for a part that stays a function of its own."""
+    return _compile(function, {"error_model": "numpy", "_nrt": False})
 
 
 def _compile(function: F, options: dict[str, Any]) -> F:

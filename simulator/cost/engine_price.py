@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hwmodels.machine import to_ps
+from hwmodels.machine.live import to_ps
 from simulator.cost.family_call import borrowable, kernel_of, priced_calls
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price

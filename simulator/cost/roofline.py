@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwmodels.machine import PICOSECONDS, to_ps
+from hwmodels.machine.live import PICOSECONDS, to_ps
 from simulator.cost.collectives import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
 from simulator.cost.price import Price, Target

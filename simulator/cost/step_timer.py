@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwmodels.machine import to_ps
+from hwmodels.machine.live import to_ps
 from simulator.basis.errors import UnsupportedError
 from simulator.cost.cycle import cycle_prices
 from simulator.cost.engine_price import kernel_prices

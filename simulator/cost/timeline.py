@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import simpy
 
 from hwmodels.chip import ChipSpec
-from hwmodels.machine import Machine
-from hwmodels.shared_pipes import Job, Stretch
+from hwmodels.machine.live import Machine
+from hwmodels.machine.shared_pipes import Job, Stretch
 from simulator.cost.price import Price
 from simulator.engine.kernel import Kernel
 

@@ -115,7 +115,7 @@ def _made_up(config: ModelConfig, entries: int, seed: int) -> Iterator[IndexCase
 
 def _assumptions(synthetic: bool) -> tuple[str, ...]:
     from hwmodels.bandwidth.efficiency import memory_efficiency
-    from hwmodels.shared_pipes import SharedPipes
+    from hwmodels.machine.shared_pipes import SharedPipes
     from simulator.capacity.rank_memory import activation_bytes, weight_bytes, workspace_bytes
     from simulator.cost.math_rate import math_rate
     from simulator.cost.memory_mix import memory_mix

@@ -6,7 +6,7 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwmodels.shared_pipes import Job, SharedPipes
+from hwmodels.machine.shared_pipes import Job, SharedPipes
 
 
 def run(jobs: list[tuple[int, Job]]) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from hwmodels.bandwidth.efficiency import memory_efficiency, preset_efficiency, preset_of
 from hwmodels.bandwidth.mix import Mix, mix_bytes, write_fraction
 from hwmodels.chip import ChipSpec
-from hwmodels.machine import to_ps
+from hwmodels.machine.live import to_ps
 from simulator.cost.collectives import link_seconds
 from simulator.cost.math_rate import CONVERT_OPS_PER_WEIGHT, product_rate
 from simulator.cost.memory_mix import memory_mix

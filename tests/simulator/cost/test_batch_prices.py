@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwmodels.machine import to_ps
+from hwmodels.machine.live import to_ps
 from simulator.cost.roofline import whole_ps
 from simulator.kernels.causes import CAUSES, part_of, shared_out
 

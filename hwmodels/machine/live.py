@@ -11,7 +11,7 @@ import math
 import simpy
 
 from hwmodels.chip import ChipSpec
-from hwmodels.shared_pipes import Job, SharedPipes
+from hwmodels.machine.shared_pipes import Job, SharedPipes
 
 PICOSECONDS = 10**12
 

@@ -1,0 +1,1 @@
+"""A chip as a machine that runs kernel programs, and what kernels side by side share of it."""

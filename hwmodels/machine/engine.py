@@ -1,0 +1,686 @@
+"""The compiled machine: blocks on cores, their loads through network and cache to the channels.
+
+Events are in picoseconds, the memory's channels in ticks of their own; of both the earlier goes
+first. The tests have the same once more as SimPy processes.
+
+Assumes: requests meet in the order in which they are sent: in a slice of the cache, on the way
+between its partitions and in a core's port each takes its turn when it is known to be sent there.
+Assumes: stores are posted: they take a turn in their slice, and a block ends when memory has taken
+what the cache does not keep of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwmodels.dram.arrivals import accept, return_data
+from hwmodels.dram.bits import address_of
+from hwmodels.dram.compiled import entry, inlined, plain
+from hwmodels.dram.engine import step
+from hwmodels.dram.words import (
+    C_FIFO_HEAD,
+    C_FIFO_TAIL,
+    F_BURST,
+    F_CHUNK,
+    F_COUNT,
+    F_NEXT,
+    L_WORDS,
+    X_FINISHED,
+    X_FREE_RUN,
+)
+from hwmodels.machine import words as w
+
+BLOCK_BYTES = 256  # neighbouring bytes on one channel and in one slice
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
+_SPREAD = 2654435761  # a prime: runs take turns through their places
+
+
+@inlined
+def mixed(number):  # type: ignore[no-untyped-def]
+    """Hash of a number, not negative."""
+    word = np.uint64(number)
+    word ^= word >> np.uint64(17)
+    word *= _MULTIPLIER
+    word ^= word >> np.uint64(29)
+    return np.int64(word >> np.uint64(2))
+
+
+@plain
+def push(m, at, sort, what):  # type: ignore[no-untyped-def]
+    """Add an event; of equal times the one that was added first comes first."""
+    count = m[w.T_HEAP]
+    if count >= m[w.M_HEAP]:
+        m[w.T_FAULT] = w.FAULT_HEAP
+        return
+    m[w.T_HEAP] = count + 1
+    m[w.T_ORDER] += 1
+    order = m[w.T_ORDER]
+    heap = m[w.O_HEAP]
+    place = count
+    while place > 0:
+        above = (place - 1) >> 1
+        from_ = heap + above * w.E_WORDS
+        if m[from_] <= at:
+            break
+        to = heap + place * w.E_WORDS
+        m[to] = m[from_]
+        m[to + w.E_ORDER] = m[from_ + w.E_ORDER]
+        m[to + w.E_WHAT] = m[from_ + w.E_WHAT]
+        place = above
+    to = heap + place * w.E_WORDS
+    m[to] = at
+    m[to + w.E_ORDER] = order
+    m[to + w.E_WHAT] = (what << w.EVENT_BITS) | sort
+
+
+@inlined
+def _later(m, one, other):  # type: ignore[no-untyped-def]
+    return m[one] > m[other] or (m[one] == m[other] and m[one + w.E_ORDER] > m[other + w.E_ORDER])
+
+
+@plain
+def pop(m):  # type: ignore[no-untyped-def]
+    """Take the earliest event; its time is read before."""
+    heap = m[w.O_HEAP]
+    found = m[heap + w.E_WHAT]
+    m[w.T_HEAP] -= 1
+    count = m[w.T_HEAP]
+    last = heap + count * w.E_WORDS
+    place = 0
+    while True:
+        below = 2 * place + 1
+        if below >= count:
+            break
+        from_ = heap + below * w.E_WORDS
+        if below + 1 < count and _later(m, from_, from_ + w.E_WORDS):
+            below += 1
+            from_ += w.E_WORDS
+        if not _later(m, last, from_):
+            break
+        to = heap + place * w.E_WORDS
+        m[to] = m[from_]
+        m[to + w.E_ORDER] = m[from_ + w.E_ORDER]
+        m[to + w.E_WHAT] = m[from_ + w.E_WHAT]
+        place = below
+    to = heap + place * w.E_WORDS
+    m[to] = m[last]
+    m[to + w.E_ORDER] = m[last + w.E_ORDER]
+    m[to + w.E_WHAT] = m[last + w.E_WHAT]
+    return found
+
+
+@inlined
+def _turn(m, server, at, nbytes, ps_a_kb):  # type: ignore[no-untyped-def]
+    """When a server is done with bytes that reach it at `at`, after those before them."""
+    done = max(m[server], at) + ((nbytes * ps_a_kb + 1023) >> 10)
+    m[server] = done
+    return done
+
+
+@inlined
+def _spent(m, slot, state, until):  # type: ignore[no-untyped-def]
+    """Charge a slot's time from what was charged last to a state."""
+    if until > m[slot + w.S_SINCE]:
+        m[m[slot + w.S_CORE] + w.U_STATES + state] += until - m[slot + w.S_SINCE]
+        m[slot + w.S_SINCE] = until
+
+
+@inlined
+def _lane(m, core, state, start, end):  # type: ignore[no-untyped-def]
+    """Note a stretch of a core, if lanes are asked for and there is room."""
+    if end > start and m[w.T_LANES] < m[w.M_LANES]:
+        at = m[w.O_LANES] + m[w.T_LANES] * w.LANE_WORDS
+        m[w.T_LANES] += 1
+        m[at] = m[core + w.U_NUMBER]
+        m[at + 1] = state
+        m[at + 2] = start
+        m[at + 3] = end
+
+
+@plain
+def _place_of_line(m, line, home):  # type: ignore[no-untyped-def]
+    """Place of a line in the cache, made where it is missing: the least recently used goes.
+
+    A line on its way from memory keeps its place, unless all lines of the set are.
+    """
+    ways = m[w.M_WAYS]
+    first = (home * m[w.M_SETS] + mixed(line + 7) % m[w.M_SETS]) * ways
+    tags = m[w.O_TAGS] + first
+    stamps = m[w.O_STAMPS] + first
+    pending = m[w.O_PENDING] + first
+    m[w.T_ORDER] += 1
+    oldest = np.int64(-1)
+    for way in range(ways):
+        if m[tags + way] == line:
+            m[stamps + way] = m[w.T_ORDER]
+            return first + way
+        if m[pending + way] < 0 and (oldest < 0 or m[stamps + way] < m[stamps + oldest]):
+            oldest = np.int64(way)
+    oldest = max(oldest, 0)
+    m[tags + oldest] = line
+    m[stamps + oldest] = m[w.T_ORDER]
+    m[pending + oldest] = -1
+    m[m[w.O_VALID] + first + oldest] = 0
+    return first + oldest
+
+
+@plain
+def _wait_for(m, chunk, slot, flight, nbytes):  # type: ignore[no-untyped-def]
+    """Note that a stage in flight waits for a chunk, of which so many bytes go to its core."""
+    waiter = m[w.T_FREE_WAITER]
+    if waiter < 0:
+        m[w.T_FAULT] = w.FAULT_WAITERS
+        return
+    m[w.T_FREE_WAITER] = m[waiter + w.W_NEXT]
+    record = m[w.O_CHUNKS] + chunk * w.H_WORDS
+    m[waiter + w.W_SLOT] = slot
+    m[waiter + w.W_FLIGHT] = flight
+    m[waiter + w.W_BYTES] = nbytes
+    m[waiter + w.W_NEXT] = m[record + w.H_WAITERS]
+    m[record + w.H_WAITERS] = waiter
+    m[flight + w.F_OUT] += 1
+
+
+@plain
+def _send(m, address, nbytes, store, at, line):  # type: ignore[no-untyped-def]
+    """Bytes of one block to memory: a chunk that reaches its channel at `at`.
+
+    Assumes: blocks lie on stacks in turn, turned by a hash, within a stack on channels by an XOR
+        hash, and within a channel on pseudo-channels and bank groups by another.
+    """
+    chunk = m[w.T_FREE_CHUNK]
+    if chunk < 0:
+        m[w.T_FAULT] = w.FAULT_CHUNKS
+        return np.int64(0)
+    record = m[w.O_CHUNKS] + chunk * w.H_WORDS
+    m[w.T_FREE_CHUNK] = m[record + w.H_WAITERS]
+    block = address // BLOCK_BYTES
+    stacks = m[w.M_STACKS]
+    channels = m[w.M_STACK_CHANNELS]
+    own = block // stacks
+    stack = (block - own * stacks + mixed(own + 3)) % stacks
+    row = own // channels
+    number = own - row * channels
+    key = (np.uint64(row) ^ (np.uint64(row) >> np.uint64(7))) * _MULTIPLIER
+    number ^= np.int64((key >> np.uint64(40)) % np.uint64(channels))
+    # Streams in step, at strides of powers of two, would meet in one pseudo-channel and bank group.
+    row ^= mixed(row >> 3) & 7
+    first = (address - block * BLOCK_BYTES) >> 5
+    bursts = ((address - block * BLOCK_BYTES + nbytes - 1) >> 5) - first + 1
+    m[record + w.H_WAITERS] = -1
+    m[record + w.H_CHANNEL] = stack * channels + number
+    m[record + w.H_BURST] = row * (BLOCK_BYTES >> 5) + first
+    m[record + w.H_BURSTS] = bursts
+    m[record + w.H_LINE] = line
+    m[record + w.H_SENT] = at
+    m[m[w.O_SIZES] + chunk] = bursts << 5
+    m[m[w.O_WRITES] + chunk] = store
+    m[m[w.O_LEFT] + chunk] = bursts
+    m[w.T_CHUNKS] += 1
+    if store:
+        m[w.T_WRITTEN] += bursts << 5
+    else:
+        m[w.T_READ] += bursts << 5
+    push(m, at, w.E_MISS, chunk)
+    return chunk
+
+
+@inlined
+def _known(m, flight, at, source):  # type: ignore[no-untyped-def]
+    """A request of a stage is answered at a known time."""
+    if at > m[flight + w.F_READY]:
+        m[flight + w.F_READY] = at
+        m[flight + w.F_FROM] = source
+
+
+@plain
+def _missed(m, slot, flight, region, address, nbytes, home, at):  # type: ignore[no-untyped-def]
+    """Look up the lines of a block one by one; bytes of those that the cache has.
+
+    The stage waits for sectors that are missing, which come as one chunk a line, and for those
+    that are on their way.
+    """
+    line_bytes = m[w.M_LINE]
+    sector = m[w.M_SECTOR]
+    there = np.int64(0)
+    end = address + nbytes
+    line = address // line_bytes
+    while line * line_bytes < end:
+        begin = line * line_bytes
+        low = max(address, begin) - begin
+        high = min(end, begin + line_bytes) - begin
+        mask = (np.int64(1) << ((high - 1) // sector + 1)) - (np.int64(1) << (low // sector))
+        place = _place_of_line(m, line, home)
+        pending = m[m[w.O_PENDING] + place]
+        missing = mask & ~m[m[w.O_VALID] + place]
+        if missing == 0 and pending < 0 and m[region + w.R_KEPT] < w.SHARES:
+            # Of what does not fit, a share has been replaced before it is touched again.
+            if mixed(line * 3 + m[w.T_ORDER]) & (w.SHARES - 1) >= m[region + w.R_KEPT]:
+                missing = mask
+        if missing != 0:
+            first = low // sector * sector
+            span = (high + sector - 1) // sector * sector - first
+            chunk = _send(m, begin + first, span, 0, at, place)
+            m[m[w.O_VALID] + place] |= mask
+            m[m[w.O_PENDING] + place] = chunk
+            m[w.T_MISS] += high - low
+            _wait_for(m, chunk, slot, flight, high - low)
+        elif pending >= 0:
+            m[w.T_MERGED] += high - low
+            _wait_for(m, pending, slot, flight, high - low)
+        else:
+            there += high - low
+        line += 1
+    return there
+
+
+@plain
+def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ignore[no-untyped-def]
+    """Bytes within one block: from the cache, with what is on its way, or from memory."""
+    core = m[slot + w.S_CORE]
+    block = address // BLOCK_BYTES
+    number = mixed(block)
+    slice_number = number % m[w.M_SLICES]
+    home = slice_number % m[w.M_PARTITIONS]
+    latency = m[w.M_NEAR_PS]
+    far = home != m[core + w.U_NUMBER] % m[w.M_PARTITIONS]
+    if far:
+        latency = m[w.M_FAR_PS]
+    half = latency >> 1
+    served = _turn(m, m[w.O_SLICES] + slice_number, now + half, nbytes, m[w.M_SLICE_PS_A_KB])
+    if far:
+        m[w.T_FAR] += nbytes
+        served = _turn(m, m[w.O_CROSSINGS] + home, served, nbytes, m[w.M_CROSS_PS_A_KB])
+    else:
+        m[w.T_NEAR] += nbytes
+    to_memory = max(served, now + (m[w.M_PATH_PS] >> 1))
+    warm = mixed(block * 5 + 1) & (w.SHARES - 1) < m[region + w.R_WARM]
+    if store:
+        if warm:
+            _known(m, flight, served, w.Z_LLC)
+        else:
+            _wait_for(m, _send(m, address, nbytes, 1, to_memory, -1), slot, flight, 0)
+        return
+    there = nbytes
+    if warm:
+        m[w.T_WARM] += nbytes
+    else:
+        there = _missed(m, slot, flight, region, address, nbytes, home, to_memory)
+    if there > 0:
+        m[w.T_HIT] += there
+        m[w.T_PORT] += there
+        done = _turn(m, core + w.U_PORT, served + latency - half, there, m[w.M_PORT_PS_A_KB])
+        _known(m, flight, done, w.Z_LLC)
+
+
+@plain
+def _touch(m, slot, flight, first, last, stage, store, now):  # type: ignore[no-untyped-def]
+    """Send all requests of a part of a block, its loads or its stores."""
+    coordinate = m[m[slot + w.S_BLOCK] + w.B_PLACE]
+    for access in range(first, last, w.A_WORDS):
+        if m[access + w.A_STORES] != store:
+            continue
+        region = m[access + w.A_REGION]
+        left = m[access + w.A_BYTES]
+        whole = m[region + w.R_BYTES]
+        run = m[region + w.R_RUN]
+        row = coordinate // m[access + w.A_DIVIDE] % m[access + w.A_MODULO]
+        start = (row * m[access + w.A_ROW] + stage * left) % whole
+        while left > 0:
+            if run > 0:
+                number = start // run
+                within = start - number * run
+                piece = min(left, run - within)
+                address = number * _SPREAD % m[region + w.R_RUNS] * run + within
+            else:
+                piece = min(left, whole - start)
+                address = start
+            address += m[region + w.R_BASE]
+            piece = min(piece, (address // BLOCK_BYTES + 1) * BLOCK_BYTES - address)
+            _request(m, slot, flight, region, address, piece, store, now)
+            left -= piece
+            start += piece
+            if start >= whole:
+                start -= whole
+
+
+@inlined
+def _flight(slot, place):  # type: ignore[no-untyped-def]
+    return slot + w.S_FLIGHTS + place * w.F_WORDS
+
+
+@plain
+def _load(m, slot, place, part, stage, now):  # type: ignore[no-untyped-def]
+    """Send the loads of a part; where all answers are known, say when the last one comes."""
+    flight = _flight(slot, place)
+    m[flight + w.F_READY] = now
+    m[flight + w.F_FROM] = w.Z_LLC
+    _touch(m, slot, flight, m[part + w.Q_FROM], m[part + w.Q_TO], stage, 0, now)
+    if m[flight + w.F_OUT] == 0:
+        push(m, m[flight + w.F_READY], w.E_READY, slot)
+
+
+@inlined
+def _part(m, slot, part):  # type: ignore[no-untyped-def]
+    return m[m[slot + w.S_BLOCK] + w.B_KIND] + w.K_PARTS + part * w.PART_WORDS
+
+
+@plain
+def _load_ahead(m, slot, now):  # type: ignore[no-untyped-def]
+    """Send the loads of the stages for which a buffer is free."""
+    block = m[slot + w.S_BLOCK]
+    depth = m[m[block + w.B_KIND] + w.K_DEPTH]
+    while (
+        m[slot + w.S_LOADED] < m[block + w.B_STAGES]
+        and m[slot + w.S_LOADED] < m[slot + w.S_DONE] + depth
+    ):
+        stage = m[slot + w.S_LOADED]
+        m[slot + w.S_LOADED] += 1
+        _load(m, slot, stage & (w.RING - 1), _part(m, slot, w.LOOP), stage, now)
+
+
+@plain
+def _work(m, slot, part, other, now):  # type: ignore[no-untyped-def]
+    """Matrix, vector, links and wait of a part, one after the other; when it ends.
+
+    Time in the queue for a unit is the pipe's; `other` is the state of the plain wait.
+    """
+    core = m[slot + w.S_CORE]
+    here = now
+    for unit in range(2):
+        busy = m[part + w.Q_MATRIX + unit]
+        if busy > 0:
+            start = max(here, m[core + w.U_MATRIX + unit])
+            here = start + busy
+            m[core + w.U_MATRIX + unit] = here
+            _spent(m, slot, w.Z_PIPE, start)
+            _spent(m, slot, w.Z_MATRIX + unit, here)
+            _lane(m, core, w.Z_MATRIX + unit, start, here)
+    sent = m[part + w.Q_SEND]
+    if sent > 0:
+        done = _turn(m, w.T_LINK, here, sent, m[w.M_LINK_PS_A_KB])
+        m[w.T_SENT] += sent
+        _spent(m, slot, w.Z_LINK, done)
+        _lane(m, core, w.Z_LINK, here, done)
+        here = done
+    waited = m[part + w.Q_WAIT]
+    if waited > 0:
+        _spent(m, slot, other, here + waited)
+        _lane(m, core, other, here, here + waited)
+        here += waited
+    return here
+
+
+@plain
+def _advance(m, slot, now):  # type: ignore[no-untyped-def]
+    """Start what a block does next, where its data are there and it is not at work."""
+    if m[slot + w.S_BLOCK] < 0 or m[slot + w.S_BUSY]:
+        return
+    part = m[slot + w.S_PART]
+    other = w.Z_WAIT
+    if part == w.LOOP:
+        if m[slot + w.S_DONE] >= m[slot + w.S_LOADED]:
+            return
+        flight = _flight(slot, m[slot + w.S_DONE] & (w.RING - 1))
+    elif part == w.PROLOGUE:
+        flight = _flight(slot, w.FIRST_PLACE)
+        other = w.Z_PROLOGUE
+    else:
+        flight = _flight(slot, w.LAST_PLACE)
+        other = w.Z_EPILOGUE
+    if m[flight + w.F_OUT] > 0 or m[flight + w.F_READY] > now:
+        return
+    _spent(m, slot, m[flight + w.F_FROM], now)
+    m[slot + w.S_BUSY] = 1
+    push(m, _work(m, slot, _part(m, slot, part), other, now), w.E_PART, slot)
+
+
+@plain
+def _part_ended(m, slot, now):  # type: ignore[no-untyped-def]
+    """A block has done its prologue, a stage or its epilogue; whether that was its last."""
+    block = m[slot + w.S_BLOCK]
+    m[slot + w.S_BUSY] = 0
+    part = m[slot + w.S_PART]
+    if part == w.EPILOGUE:
+        return True
+    last = _flight(slot, w.LAST_PLACE)
+    if part == w.LOOP:
+        stage = m[slot + w.S_DONE]
+        m[slot + w.S_DONE] += 1
+        record = _part(m, slot, w.LOOP)
+        _touch(m, slot, last, m[record + w.Q_FROM], m[record + w.Q_TO], stage, 1, now)
+        _load_ahead(m, slot, now)
+    else:
+        m[slot + w.S_PART] = w.LOOP
+    if m[slot + w.S_DONE] == m[block + w.B_STAGES]:
+        m[slot + w.S_PART] = w.EPILOGUE
+        record = _part(m, slot, w.EPILOGUE)
+        _touch(m, slot, last, m[record + w.Q_FROM], m[record + w.Q_TO], 0, 1, now)
+        if m[last + w.F_OUT] == 0:
+            push(m, max(m[last + w.F_READY], now), w.E_READY, slot)
+        return False
+    _advance(m, slot, now)
+    return False
+
+
+@plain
+def _leave(m, slot):  # type: ignore[no-untyped-def]
+    """A block gives back what it had of its core."""
+    core = m[slot + w.S_CORE]
+    kind = m[m[slot + w.S_BLOCK] + w.B_KIND]
+    m[slot + w.S_BLOCK] = -1
+    m[core + w.U_BLOCKS] += 1
+    m[core + w.U_SHARED] += m[kind + w.K_SHARED]
+    m[core + w.U_REGISTERS] += m[kind + w.K_REGISTERS]
+    m[core + w.U_THREADS] += m[kind + w.K_THREADS]
+
+
+@plain
+def _place(m, launch, core, now):  # type: ignore[no-untyped-def]
+    """Start the next block of a launch on a core, where one is left and fits; whether one did."""
+    dealt = m[launch + w.G_DEALT]
+    next_at = launch + w.G_NEXT
+    to = m[launch + w.G_TO]
+    if dealt >= 0:
+        next_at = dealt + 2 * m[core + w.U_NUMBER]
+        to = m[next_at + 1]
+    block = m[next_at]
+    if block >= to:
+        return False
+    kind = m[block + w.B_KIND]
+    if (
+        m[core + w.U_BLOCKS] < 1
+        or m[core + w.U_SHARED] < m[kind + w.K_SHARED]
+        or m[core + w.U_REGISTERS] < m[kind + w.K_REGISTERS]
+        or m[core + w.U_THREADS] < m[kind + w.K_THREADS]
+    ):
+        return False
+    m[next_at] += w.B_WORDS
+    m[core + w.U_BLOCKS] -= 1
+    m[core + w.U_SHARED] -= m[kind + w.K_SHARED]
+    m[core + w.U_REGISTERS] -= m[kind + w.K_REGISTERS]
+    m[core + w.U_THREADS] -= m[kind + w.K_THREADS]
+    slot = m[core + w.U_FIRST_SLOT]
+    while m[slot + w.S_BLOCK] >= 0:
+        slot += w.S_WORDS
+    _spent(m, slot, w.Z_EMPTY, now)
+    m[slot + w.S_BLOCK] = block
+    m[slot + w.S_LOADED] = 0
+    m[slot + w.S_DONE] = 0
+    m[slot + w.S_BUSY] = 0
+    m[slot + w.S_PART] = w.PROLOGUE
+    last = _flight(slot, w.LAST_PLACE)
+    m[last + w.F_READY] = now
+    m[last + w.F_FROM] = w.Z_LLC
+    _load(m, slot, w.FIRST_PLACE, _part(m, slot, w.PROLOGUE), 0, now)
+    _load_ahead(m, slot, now)
+    return True
+
+
+@plain
+def _launch(m, launch, now):  # type: ignore[no-untyped-def]
+    """Deal the first blocks of a launch to the cores, one each in turn, until none fits."""
+    m[launch + w.G_STARTED] = now
+    gap = m[launch + w.G_GAP_PS]
+    slots_end = m[w.O_SLOTS] + m[w.M_CORES] * m[w.M_SLOTS] * w.S_WORDS
+    for slot in range(m[w.O_SLOTS], slots_end, w.S_WORDS):
+        if m[slot + w.S_BLOCK] < 0:
+            _spent(m, slot, w.Z_EMPTY, now - gap)
+            _spent(m, slot, w.Z_LAUNCH, now)
+    placed = True
+    while placed:
+        placed = False
+        for number in range(m[w.M_CORES]):
+            if _place(m, launch, m[w.O_CORES] + number * w.U_WORDS, now):
+                placed = True
+
+
+@plain
+def _block_ended(m, slot, now):  # type: ignore[no-untyped-def]
+    """Give the core to the next blocks; whether that was the last block of its launch."""
+    core = m[slot + w.S_CORE]
+    launch = m[m[slot + w.S_BLOCK] + w.B_LAUNCH]
+    _leave(m, slot)
+    launches_end = m[w.O_LAUNCHES] + m[w.M_LAUNCHES] * w.G_WORDS
+    m[launch + w.G_LEFT] -= 1
+    last = m[launch + w.G_LEFT] == 0
+    if last:
+        ended = now + m[launch + w.G_END_PS]
+        m[launch + w.G_ENDED] = ended
+        for other in range(m[w.O_LAUNCHES], launches_end, w.G_WORDS):
+            if m[other + w.G_AFTER] == launch:
+                push(m, ended + m[other + w.G_GAP_PS], w.E_LAUNCH, other)
+    for other in range(m[w.O_LAUNCHES], launches_end, w.G_WORDS):
+        if m[other + w.G_STARTED] >= 0 and m[other + w.G_LEFT] > 0:
+            while _place(m, other, core, now):
+                pass
+    return last
+
+
+@plain
+def _returned(m, chunk, now):  # type: ignore[no-untyped-def]
+    """A chunk is back from memory, or taken by it: tell all that wait, and free it."""
+    record = m[w.O_CHUNKS] + chunk * w.H_WORDS
+    back = now
+    if m[m[w.O_WRITES] + chunk] == 0:
+        back = now + m[w.M_PATH_PS] - (m[w.M_PATH_PS] >> 1)
+    m[w.T_DRAM_PS] += now - m[record + w.H_SENT]
+    line = m[record + w.H_LINE]
+    if line >= 0 and m[m[w.O_PENDING] + line] == chunk:
+        m[m[w.O_PENDING] + line] = -1
+    waiter = m[record + w.H_WAITERS]
+    while waiter >= 0:
+        slot = m[waiter + w.W_SLOT]
+        flight = m[waiter + w.W_FLIGHT]
+        nbytes = m[waiter + w.W_BYTES]
+        at = back
+        if nbytes > 0:
+            m[w.T_PORT] += nbytes
+            at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, back, nbytes, m[w.M_PORT_PS_A_KB])
+        _known(m, flight, at, w.Z_DRAM)
+        m[flight + w.F_OUT] -= 1
+        if m[flight + w.F_OUT] == 0:
+            push(m, max(m[flight + w.F_READY], now), w.E_READY, slot)
+        after = m[waiter + w.W_NEXT]
+        m[waiter + w.W_NEXT] = m[w.T_FREE_WAITER]
+        m[w.T_FREE_WAITER] = waiter
+        waiter = after
+    m[record + w.H_WAITERS] = m[w.T_FREE_CHUNK]
+    m[w.T_FREE_CHUNK] = chunk
+
+
+@inlined
+def _in_order(left, chunk):  # type: ignore[no-untyped-def]
+    """The chain of chunks just finished, the first of them first."""
+    first = np.int64(-1)
+    while chunk >= 0:
+        after = left[chunk]
+        left[chunk] = first
+        first = chunk
+        chunk = after
+    return first
+
+
+@inlined
+def _enter(m, memory, parameters, runs, totals, wake, chunk, tick):  # type: ignore[no-untyped-def]
+    """Queue a chunk at its channel."""
+    record = m[w.O_CHUNKS] + chunk * w.H_WORDS
+    number = m[record + w.H_CHANNEL]
+    m[m[w.O_CHANNELS] + number] += m[m[w.O_SIZES] + chunk]
+    run = totals[X_FREE_RUN]
+    totals[X_FREE_RUN] = runs[run, F_NEXT]
+    runs[run, F_CHUNK] = chunk
+    runs[run, F_BURST] = m[record + w.H_BURST]
+    runs[run, F_COUNT] = m[record + w.H_BURSTS]
+    runs[run, F_NEXT] = -1
+    channel = number * parameters[L_WORDS]
+    if memory[channel + C_FIFO_HEAD] < 0:
+        memory[channel + C_FIFO_HEAD] = run
+    else:
+        runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
+    memory[channel + C_FIFO_TAIL] = run
+    wake[number] = min(wake[number], tick)
+
+
+@entry
+def run_machine(  # type: ignore[no-untyped-def]
+    words, memory_words, parameter_words, digits, runs, totals, wake, writes, sizes, left, finished,
+    trace,
+):  # fmt: skip
+    """Run all launches to their end. Everything is written into the arrays given."""
+    m = address_of(words)
+    memory = address_of(memory_words)
+    parameters = address_of(parameter_words)
+    tick_fs = m[w.M_TICK_FS]
+    open_launches = m[w.M_LAUNCHES]
+    launches_end = m[w.O_LAUNCHES] + open_launches * w.G_WORDS
+    for launch in range(m[w.O_LAUNCHES], launches_end, w.G_WORDS):
+        if m[launch + w.G_AFTER] < 0:
+            push(m, m[launch + w.G_GAP_PS], w.E_LAUNCH, launch)
+    following = wake[0]
+    for number in range(1, m[w.M_CHANNELS]):
+        following = min(following, wake[number])
+    while open_launches > 0 and m[w.T_FAULT] == 0:
+        event_at = m[m[w.O_HEAP]] if m[w.T_HEAP] > 0 else w.FAR
+        if m[w.T_HEAP] == 0 and m[w.T_OUT] == 0:
+            m[w.T_FAULT] = w.FAULT_STUCK
+            break
+        if (following * tick_fs + 999) // 1000 < event_at:
+            tick = following
+            following = w.FAR
+            for number in range(m[w.M_CHANNELS]):
+                if wake[number] <= tick:
+                    channel = number * parameters[L_WORDS]
+                    accept(
+                        memory, parameters, digits, runs, totals, channel, writes, sizes, left,
+                        finished, tick,
+                    )  # fmt: skip
+                    return_data(memory, parameters, totals, channel, left, finished, sizes, tick)
+                    wake[number] = step(
+                        memory, parameters, runs, writes, channel, tick, trace, totals
+                    )
+                following = min(following, wake[number])
+            chunk = _in_order(left, totals[X_FINISHED])
+            totals[X_FINISHED] = -1
+            while chunk >= 0:
+                after = left[chunk]
+                m[w.T_OUT] -= 1
+                _returned(m, chunk, (tick * tick_fs + 999) // 1000)
+                chunk = after
+            continue
+        event = pop(m)
+        m[w.T_EVENTS] += 1
+        what = event >> w.EVENT_BITS
+        sort = event & ((1 << w.EVENT_BITS) - 1)
+        if sort == w.E_MISS:
+            tick = max((event_at * 1000 + tick_fs - 1) // tick_fs, 1)
+            m[w.T_OUT] += 1
+            _enter(m, memory, parameters, runs, totals, wake, what, tick)
+            following = min(following, tick)
+        elif sort == w.E_READY:
+            _advance(m, what, event_at)
+        elif sort == w.E_PART:
+            if _part_ended(m, what, event_at) and _block_ended(m, what, event_at):
+                open_launches -= 1
+        else:
+            _launch(m, what, event_at)
