@@ -242,7 +242,7 @@ class ChipSpec(StrictModel):
 
     @property
     def copy_bytes_per_core(self) -> int:
-        return 262144
+        return 196608
 
     @property
     def matrix_fill_clocks(self) -> float:
