@@ -280,8 +280,9 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
     """Bytes within one block: from the cache, with what is on its way, or from memory."""
     core = m[slot + w.S_CORE]
     block = address // BLOCK_BYTES
-    number = mixed(block)
-    slice_number = number % m[w.M_SLICES]
+    # Neighbouring blocks lie in different slices, in an order that a hash turns.
+    group = block // m[w.M_SLICES]
+    slice_number = (block - group * m[w.M_SLICES] + mixed(group)) % m[w.M_SLICES]
     home = slice_number % m[w.M_PARTITIONS]
     latency = m[w.M_NEAR_PS]
     far = home != m[core + w.U_NUMBER] % m[w.M_PARTITIONS]
@@ -347,7 +348,7 @@ def _touch(m, slot, flight, first, last, stage, store, now):  # type: ignore[no-
         pieces = m[access + w.A_PIECES]
         nbytes = m[access + w.A_BYTES] // pieces
         row = coordinate // m[access + w.A_DIVIDE] % m[access + w.A_MODULO]
-        start = row * m[access + w.A_ROW] + stage * nbytes
+        start = m[access + w.A_FIRST] + row * m[access + w.A_ROW] + stage * nbytes
         for _ in range(pieces):
             _touch_run(m, slot, flight, region, start, nbytes, store, now)
             start += m[access + w.A_PITCH]

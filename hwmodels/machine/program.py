@@ -36,7 +36,8 @@ class Region:
 class Access:
     """Bytes that each stage of a block loads, or stores.
 
-    Block b touches row (b // `divide`) % `modulo` of the region, rows `row_bytes` apart, and in it
+    Block b touches row (b // `divide`) % `modulo` of the region, rows `row_bytes` apart from byte
+    `first` on, and in it
     one stage's bytes after the other; `pieces` of them lie `pitch` bytes apart, as those of a tile
     of a matrix do, and go on stage by stage.
     """
@@ -49,6 +50,7 @@ class Access:
     stores: bool = False
     pieces: int = 1
     pitch: int = 0
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -290,6 +290,7 @@ class _Table:
                 int(access.stores),
                 access.pieces,
                 access.pitch,
+                access.first,
             )
         return first, to
 

@@ -235,8 +235,9 @@ def _extrapolated(
         for loop in loops
     }
     largest = times[waves[-1], loops[-1]]
+    extents = [_extent(_cut(launch, wave, 1.0, at_once), at_once) for wave in waves]
     share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
-    duration = _plane(times, waves, loops, whole, longest)
+    duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
     return LaunchTime(duration, largest, 1.0 - share)
 
 
@@ -263,21 +264,35 @@ def _kept_blocks(launch: Launch, waves: int, at_once: int) -> Counts:
     if launch.core is None:
         head = max(0, waves // 2) * at_once
         return np.concatenate([np.arange(head), np.arange(head + drop * at_once, launch.blocks)])
+    counts = np.bincount(launch.core)
     order = np.argsort(launch.core, kind="stable")
     cores = launch.core[order]
     rank = np.arange(len(order)) - np.searchsorted(cores, cores)
-    head = waves // 2
-    return np.sort(order[(rank < head) | (rank >= head + drop)])
+    # The same share of each core's blocks, evenly spaced.
+    whole = _whole_waves(launch, at_once)
+    left = np.ceil(counts * ((whole - drop) / whole))[cores]
+    kept = np.floor((rank + 1) * left / counts[cores]) > np.floor(rank * left / counts[cores])
+    return np.sort(order[kept])
+
+
+def _extent(launch: Launch, at_once: int) -> float:
+    """What the time of a launch grows with: stages of the fullest core, or whole waves."""
+    if launch.core is None:
+        return float(launch.blocks // at_once)
+    return float(np.bincount(launch.core, weights=launch.stages + 1.0).max())
 
 
 def _plane(
     times: dict[tuple[int, int], MachineResult],
     waves: tuple[int, ...],
     loops: tuple[int, ...],
-    whole: int,
+    extents: tuple[float, ...],
     longest: int,
 ) -> float:
-    """Time at all waves and the whole loop, straight on in both."""
+    """Time at all waves and the whole loop, straight on in both.
+
+    `extents` are those of the runs and, last, of the whole launch.
+    """
 
     def over_loops(wave: int) -> float:
         last = times[wave, loops[-1]].duration_ps
@@ -289,5 +304,5 @@ def _plane(
     last = over_loops(waves[-1])
     if len(waves) == 1:
         return last
-    rate = (last - over_loops(waves[0])) / (waves[1] - waves[0])
-    return last + rate * (whole - waves[1])
+    rate = (last - over_loops(waves[0])) / (extents[1] - extents[0])
+    return last + rate * (extents[2] - extents[1])

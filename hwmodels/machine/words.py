@@ -28,7 +28,9 @@ FAULT_CHUNKS, FAULT_HEAP, FAULT_WAITERS, FAULT_STUCK = range(1, 5)
 R_BASE, R_BYTES, R_RUN, R_RUNS, R_WARM, R_KEPT, R_WORDS = range(7)
 SHARES = 1 << 20
 
-A_REGION, A_BYTES, A_ROW, A_DIVIDE, A_MODULO, A_STORES, A_PIECES, A_PITCH, A_WORDS = range(9)
+(
+    A_REGION, A_BYTES, A_ROW, A_DIVIDE, A_MODULO, A_STORES, A_PIECES, A_PITCH, A_FIRST, A_WORDS,
+) = range(10)  # fmt: skip
 
 # Kinds of blocks: needs; then of prologue, stage and epilogue the times of the units, bytes sent,
 # and first and past-last access.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -147,8 +148,6 @@ def core_blocks(
 
 def _scaled(block: Block, scale: float) -> Block:
     """The block with stages of a fraction more keys, where a mean of blocks is no whole number."""
-    from dataclasses import replace
-
     work = block.stage
     stage = Work(matrix=work.matrix * scale, vector=work.vector * scale, wait=work.wait * scale)
     return replace(block, stage=stage)
@@ -189,6 +188,10 @@ def gathering_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> Kern
     )
 
 
+# Waits of units are told apart in steps of so many clocks.
+_WAIT_STEP = 16.0
+
+
 def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     """Index logits: units of 256 keys of all rows, dealt to the cores in equal runs."""
     columns = columns_of(sizes)
@@ -209,13 +212,18 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
     share = max(1, -(-int(rows.sum()) // cores))
     pieces = dealt_units(rows, cores, share, 0)
     stride = int(lengths[-1])
-    place = (pieces[:, 1] // new) * stride + pieces[:, 2]
-    first = np.append(True, pieces[1:, 0] != pieces[:-1, 0])
-    scan = 0.0
+    used = np.unique(pieces[:, 0])
+    begins = np.bincount(pieces[:, 0])[used]
+    units = np.bincount(pieces[:, 0], weights=pieces[:, 3])[used].astype(np.int64)
+    first = np.searchsorted(pieces[:, 0], used)
+    place = (pieces[first, 1] // new) * stride + pieces[first, 2]
+    # The loads of a row go on behind those of the row before, so that a begin is a wait among the
+    # units of its core; the scheduling warp's search waits only where units do not hide it.
+    waits = (begins - 1) * constants["row_cycles"] / units
     if "scan_cycles" in constants:
         scan = constants["scan_cycles"] * requests * new / index_logits.SCANNED_AT_ONCE
-    mean_unit = _one(rows.mean()) * unit * key
-    begin = constants["row_cycles"] + max(0.0, scan - mean_unit)
+        waits = waits + np.maximum(begins * scan / units - unit * key - waits, 0.0)
+    levels, kind = np.unique(np.rint(waits / _WAIT_STEP).astype(np.int64), return_inverse=True)
     keys_bytes = requests * (past + new) / ratio * _one(c["key_bytes"])
     once = keys_bytes + pairs * 4 + requests * new * _one(c["query_bytes"])
     warm = _one(warm_share(np.array([2.0 * once]), chip))
@@ -233,8 +241,7 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
     )
     kinds = tuple(
         Block(
-            prologue=Work(wait=wait),
-            stage=stage,
+            stage=replace(stage, wait=level * _WAIT_STEP),
             accesses=accesses,
             stage_bytes=unit_bytes,
             fixed_bytes=int(_one(c["query_bytes"])) * 2,
@@ -242,7 +249,7 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
             threads=384,
             in_flight=3,
         )
-        for wait in (max(0.0, scan - mean_unit), begin)
+        for level in levels.tolist()
     )
     run = max(32, int(_one(c["run_bytes"])))
     regions = (
@@ -256,9 +263,9 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
     )
     launch = Launch(
         kinds=kinds,
-        kind=(~first).astype(np.int64),
-        stages=pieces[:, 3],
-        core=pieces[:, 0],
+        kind=kind.reshape(-1),
+        stages=units,
+        core=used,
         place=place,
         gap_s=after_first_load(constants["launch"], chip, warm),
     )
@@ -283,8 +290,7 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
     if version == 1:
         ids = constants["id_cycles"] * k
         slowed = top_k.SMALL_BLOCK_SLOWER if k < top_k.FULL_THREADS else 1.0
-        slower = slowed * (1.0 + cold * (chip.dram_latency_s / chip.llc_latency_s - 1.0))
-        wait = score * (slower - 1.0)
+        wait = score * (slowed - 1.0)
         first, short = top_k.SEARCH_PASSES * ids, ids
         if ties:
             again = constants["tie_id_cycles"] * k
@@ -298,9 +304,10 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
     steps = max(1, round(keys / parts / _SEARCH_STEP)) if searched else 0
     each = keys / parts / max(steps, 1)
     nbytes = max(32, int(each * _one(call.score_bytes)))
+    threads = int(min(top_k.FULL_THREADS, max(k, 128))) if version == 1 else top_k.FULL_THREADS
     common = {
-        "threads": 1024,
-        "registers_bytes": 1024 * 32 * 4,
+        "threads": threads,
+        "registers_bytes": threads * 32 * 4,
         "fixed_bytes": int(min(top_k.TIE_BUFFER * 8, chip.smem_bytes_per_core // 2)),
     }
     search = Block(
@@ -308,7 +315,7 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
         stage=Work(vector=score * each, wait=wait * each),
         epilogue=Work(vector=again / top_k.TIE_OVERLAP, wait=again / top_k.TIE_OVERLAP),
         accesses=(Access(region=0, nbytes=nbytes, row_bytes=nbytes * max(steps, 1)),),
-        in_flight=2,
+        in_flight=4,
         **common,
     )
     plain = Block(prologue=Work(vector=short), stage=Work(), **common)

@@ -29,8 +29,6 @@ STEP_BYTES = 16384
 THREADS = 1024
 # Registers of a thread in a kernel without products.
 THREAD_REGISTERS_BYTES = 32 * 4
-# Blocks of a collective, each with a share of every message (NCCL's channels).
-CHANNELS = 16
 
 
 def after_first_load(launch_s: float, chip: ChipSpec, warm: float = 1.0) -> float:
@@ -59,9 +57,11 @@ def passed(
     cores = chip.core_count
     steps = max(1, round(moved / cores / STEP_BYTES))
     each = max(32, int(moved / cores / steps / 2))
-    accesses = tuple(
-        Access(region=region, nbytes=each, row_bytes=2 * each * steps, stores=stores)
-        for stores in (False, True)
+    half = each * steps * cores
+    # What is written lies behind what is read.
+    accesses = (
+        Access(region=region, nbytes=each, row_bytes=each * steps),
+        Access(region=region, nbytes=each, row_bytes=each * steps, stores=True, first=half),
     )
     block = Block(
         stage=Work(vector=clocks / steps),
@@ -95,7 +95,7 @@ def waited(seconds: float, name: str = "launch") -> KernelProgram:
 def collective_blocks(parts: Parts, chip: ChipSpec, steps: int = 1) -> KernelProgram:
     """A collective by its start, its dependent steps and what crosses the link.
 
-    Every channel sends its share of a step as one chunk and waits a hop; all share the chip's links.
+    Each step is a chunk over the chip's links and the wait of a hop.
 
     Assumes: bytes beyond the payload (flags, headers, an unused part of a mesh) take the links'
         time as the payload does.
@@ -105,12 +105,10 @@ def collective_blocks(parts: Parts, chip: ChipSpec, steps: int = 1) -> KernelPro
         for cause in ("launch", "serial", "communication")
     )
     steps = max(1, min(steps, 64))
-    sent = int(transfer * chip.scale_up_bytes_per_s / steps / CHANNELS)
-    block = Block(
-        stage=Work(wait=serial / steps * chip.clock_hz, send_bytes=max(sent, 0)), threads=512
-    )
+    sent = int(transfer * chip.scale_up_bytes_per_s / steps)
+    block = Block(stage=Work(wait=serial / steps * chip.clock_hz, send_bytes=sent), threads=512)
     return KernelProgram(
         regions=(Region(nbytes=64),),
-        launches=(equal_blocks(block, CHANNELS, steps, gap_s=launch),),
+        launches=(equal_blocks(block, 1, steps, gap_s=launch),),
         name="collective",
     )

@@ -24,7 +24,12 @@ from simulator.kernels.attention_blocks import _one, columns_of
 from simulator.kernels.gemm_tiles import OUTPUT_BYTES, GemmKernel
 from simulator.kernels.gemm_time import MICRO, chosen_tile, gemm_of, quantise_seconds
 from simulator.kernels.moe_layer import ELEMENTWISE_RATE, MoeFamily
-from simulator.kernels.moved_blocks import THREAD_REGISTERS_BYTES, after_first_load, passed
+from simulator.kernels.moved_blocks import (
+    THREAD_REGISTERS_BYTES,
+    after_first_load,
+    load_latency_s,
+    passed,
+)
 from simulator.kernels.power import PICO
 from simulator.kernels.warmth import ROTATION_FADE, warm_share
 
@@ -251,24 +256,25 @@ def _grouped(
 def post_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     """Expands a block's output into the streams: a block a token, chunk after dependent chunk."""
     c = {n: _one(v) for n, v in sizes.items()}
-    launch, region = _chunked(c, chip, constants, reads=c["streams"] + 1, writes=c["streams"])
-    gap = after_first_load(constants["start_us"] * MICRO, chip, region.warm)
-    return _sites(c, (region,), (_replaced(launch, gap_s=gap),), "mhc post")
+    launch, regions = _chunked(c, chip, constants, reads=c["streams"] + 1, writes=c["streams"])
+    gap = after_first_load(constants["start_us"] * MICRO, chip, regions[0].warm)
+    return _sites(c, regions, (_replaced(launch, gap_s=gap),), "mhc post")
 
 
 def _chunked(
     c: Mapping[str, float], chip: ChipSpec, constants: Constants, reads: float, writes: float
-) -> tuple[Launch, Region]:
+) -> tuple[Launch, tuple[Region, Region]]:
     """A block a token that reads and writes streams of its hidden values, 1,024 at a time."""
     tokens, hidden = int(c["tokens"]), c["hidden"]
     chunks = max(1, int(np.ceil(hidden / hc.CHUNK)))
     traffic = (reads + writes) * tokens * hidden * hc.STREAM_BYTES
     warm = _one(hc.warm_streams(np.array([c["sites"] * traffic]), chip))
-    latency = chip.llc_latency_s if warm >= 0.5 else chip.dram_latency_s
-    wait = max(0.0, constants.get("chunk_us", 0.0) * MICRO - latency) * chip.clock_hz
     gates = hc.GATE_CYCLES * c["gate_ops"] / max(tokens, 1)
     rate = chip.vector_flops_per_s / chip.core_count / chip.peak_clock_hz
     vector = c["vector_ops"] / max(tokens, 1) / chunks / rate
+    # A round is fitted with its load and its work, which the machine adds itself.
+    round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(chip, warm)
+    wait = max(0.0, round_s * chip.clock_hz - vector)
     load, store = (
         max(32, int(n * hidden / chunks * hc.STREAM_BYTES)) for n in (reads, writes)
     )
@@ -276,16 +282,31 @@ def _chunked(
         prologue=Work(wait=gates),
         stage=Work(vector=vector, wait=wait),
         accesses=(
-            Access(region=0, nbytes=load, row_bytes=(load + store) * chunks),
-            Access(region=0, nbytes=store, row_bytes=(load + store) * chunks, stores=True),
+            _of_streams(0, load, chunks, int(reads), stores=False),
+            _of_streams(1, store, chunks, int(writes), stores=True),
         ),
         threads=128,
         registers_bytes=128 * THREAD_REGISTERS_BYTES,
         fixed_bytes=load,
         in_flight=1,
     )
-    region = Region(nbytes=max((load + store) * chunks * tokens, 64), warm=warm)
-    return equal_blocks(block, tokens, chunks), region
+    regions = tuple(
+        Region(nbytes=max(size * chunks * tokens, 64), warm=warm) for size in (load, store)
+    )
+    return equal_blocks(block, tokens, chunks), regions
+
+
+def _of_streams(region: int, nbytes: int, chunks: int, streams: int, stores: bool) -> Access:
+    """A chunk of each of a token's streams, which lie one behind the other."""
+    each = max(32, nbytes // max(streams, 1))
+    return Access(
+        region=region,
+        nbytes=each * streams,
+        row_bytes=each * streams * chunks,
+        pieces=max(streams, 1),
+        pitch=each * chunks,
+        stores=stores,
+    )
 
 
 def _sites(
@@ -293,6 +314,10 @@ def _sites(
 ) -> KernelProgram:
     """The launches of one site, once for each."""
     return KernelProgram(regions=regions, launches=launches * max(1, int(c["sites"])), name=name)
+
+
+# Stages of a block of the vector kernel, which streams its weights.
+STREAMED_STAGES = 8
 
 
 def pre_blocks(tensorrt: bool, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
@@ -303,17 +328,31 @@ def pre_blocks(tensorrt: bool, sizes: Sizes, chip: ChipSpec, constants: Constant
     tiles = -(-tokens // hc.TILE_TOKENS)
     splits = max(1, chip.core_count // tiles)
     serial = 0.0
+    streamed = 0.0
     if tensorrt:
-        tiles, splits, serial = _tensorrt_split(mixing, chip, constants, tokens)
+        tiles, splits, serial, streamed = _tensorrt_kernel(mixing, chip, constants, tokens)
     tile_bytes = hc.TILE_TOKENS * _one(mixing.token_bytes) / splits
     real_bytes = _one(mixing.read) / (tiles * splits)
-    stages = max(1, round(tile_bytes / 16384))
+    stages = STREAMED_STAGES if streamed else max(1, round(tile_bytes / 16384))
     clocks = tile_bytes / constants["core_bytes_per_clock"] * _one(mixing.work) / stages
+    if streamed:
+        clocks = streamed * chip.clock_hz / stages
     load = max(32, int(real_bytes / stages))
+    # A tile's tokens are rows of the streams, of which a stage takes a few values each.
+    pieces = max(1, min(hc.TILE_TOKENS, tokens // tiles, load // 32))
+    load = load // pieces * pieces
     warm = _one(hc.warm_streams(mixing.replayed, chip))
     block = Block(
         stage=Work(matrix=clocks),
-        accesses=(Access(region=0, nbytes=load, row_bytes=load * stages),),
+        accesses=(
+            Access(
+                region=0,
+                nbytes=load,
+                row_bytes=load * stages,
+                pieces=pieces,
+                pitch=load // pieces * stages,
+            ),
+        ),
         stage_bytes=load,
         threads=PRODUCT_THREADS,
         registers_bytes=PRODUCT_REGISTERS_BYTES,
@@ -326,35 +365,42 @@ def pre_blocks(tensorrt: bool, sizes: Sizes, chip: ChipSpec, constants: Constant
     collapse, collapsed = _chunked({**c, "sites": 1.0}, chip, no_chunks, c["streams"], 1.0)
     return _sites(
         c,
-        (streams, collapsed),
+        (streams, *collapsed),
         (product, _moved_region(collapse, 1)),
         "mhc pre",
     )
 
 
 def _moved_region(launch: Launch, region: int) -> Launch:
-    """The launch with its accesses on another region."""
+    """The launch with its accesses on regions that come later."""
     from dataclasses import replace
 
     kinds = tuple(
-        replace(kind, accesses=tuple(replace(a, region=region) for a in kind.accesses))
+        replace(kind, accesses=tuple(replace(a, region=a.region + region) for a in kind.accesses))
         for kind in launch.kinds
     )
     return replace(launch, kinds=kinds)
 
 
-def _tensorrt_split(
+def _tensorrt_kernel(
     mixing: Any, chip: ChipSpec, constants: Constants, tokens: int
-) -> tuple[int, int, float]:
-    """Tiles, splits and the wait for a sum of the fastest of the engine's product kernels."""
-    plain = mixing.matrix(np.array([-(-tokens // hc.TILE_TOKENS)]), 1.0, chip, constants)
-    pieces = np.array([-(-tokens // hc.TRTLLM_SPLIT_TILE_TOKENS)])
-    split = mixing.matrix(pieces, float(hc.TRTLLM_SPLIT), chip, constants)
+) -> tuple[int, int, float, float]:
+    """Tiles, splits, the wait for a sum and, of the vector kernel, the time of its weights.
+
+    Assumes: the vector kernel's cores share its passes over the weights evenly.
+    """
+    tiles = -(-tokens // hc.TILE_TOKENS)
+    pieces = -(-tokens // hc.TRTLLM_SPLIT_TILE_TOKENS)
     serial = constants["split_us"] * MICRO
-    times = [
-        sum(_one(v) for v in split.values()) + serial,
-        sum(_one(v) for v in plain.values()),
-    ]
-    if times[0] < times[1]:
-        return int(pieces[0]), hc.TRTLLM_SPLIT, serial
-    return -(-tokens // hc.TILE_TOKENS), 1, 0.0
+    kernels = (
+        (mixing.matrix(np.array([tiles]), 1.0, chip, constants), 0.0),
+        (mixing.matrix(np.array([pieces]), float(hc.TRTLLM_SPLIT), chip, constants), serial),
+        (mixing.vector(chip, constants), 0.0),
+    )
+    times = [sum(_one(v) for v in kernel.values()) + more for kernel, more in kernels]
+    best = int(np.argmin(times))
+    return (
+        (tiles, 1, 0.0, 0.0),
+        (pieces, hc.TRTLLM_SPLIT, serial, 0.0),
+        (chip.core_count, 1, 0.0, times[2]),
+    )[best]
