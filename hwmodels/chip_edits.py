@@ -24,7 +24,7 @@ from simulator.basis.yaml_loader import KeyFaultError, LineMap, validate_data
 
 PRESET = "memory.preset"
 _NUMBER = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S*)")
-_WHOLE = re.compile(r"[-+]?\d+")
+_LARGEST = 1e21
 # Units of a bare number where the file has none to take: of counts, and of timings.
 _BARE = ("1", "clk")
 # Beyond these a number is a slip of the hand, by the SI unit that it is in.
@@ -61,27 +61,29 @@ def edited_chip(chip: ChipSpec, edits: Sequence[str]) -> ChipSpec:
             faults.append(f"--set {edit}: {error.message.removeprefix(f'{key!r}: ')}")
             continue
         given[key], values[key] = edit, value
+    edited = _changed(data, values)
+    faults += _contradictions(edited, given)
     if faults:
         raise InputError("; ".join(faults))
-    return _named(_changed(data, values), given, values)
-
-
-def _named(chip: ChipSpec, given: dict[str, str], values: dict[str, Any]) -> ChipSpec:
-    """The edited chip under its name; numbers of its memory that contradict each other are said."""
-    try:
-        if any(key.startswith("memory.") for key in given) and (
-            chip.memory.preset is not None or chip.memory.replaced
-        ):
-            memory_preset(chip.memory)
-    except KeyFaultError as fault:
-        key = ".".join(["memory", *map(str, fault.keys)])
-        edit = given.get(key, " --set ".join(given.values()))
-        raise InputError(f"--set {edit}: {fault.sentence}") from None
-    except InputError as error:
-        raise InputError(f"--set {' --set '.join(given.values())}: {error.message}") from None
     text = ", ".join(f"{key}={_amount(value)}" for key, value in values.items())
     named = f"{chip.name[:-1]}, {text})" if chip.name.endswith(")") else f"{chip.name} ({text})"
-    return chip.model_copy(update={"name": named})
+    return edited.model_copy(update={"name": named})
+
+
+def _contradictions(chip: ChipSpec, given: dict[str, str]) -> list[str]:
+    """What numbers of the memory say against each other, or a preset that is not there."""
+    of_memory = {key: edit for key, edit in given.items() if key.startswith("memory.")}
+    if not of_memory or (chip.memory.preset is None and not chip.memory.replaced):
+        return []
+    try:
+        memory_preset(chip.memory)
+    except KeyFaultError as fault:
+        key = ".".join(["memory", *map(str, fault.keys)])
+        edit = of_memory.get(key, " --set ".join(of_memory.values()))
+        return [f"--set {edit}: {fault.sentence}"]
+    except InputError as error:
+        return [f"--set {' --set '.join(of_memory.values())}: {error.message}"]
+    return []
 
 
 def _amount(value: Any) -> str:
@@ -106,8 +108,11 @@ def _value(edit: str, chip: ChipSpec, data: dict[str, Any]) -> Any:
     if match is None:
         raise InputError(f"{text!r} is no number with a unit, expected a form such as 60ns")
     word, unit = match.groups()
-    number = int(word) if _WHOLE.fullmatch(word) else float(word)
-    number = int(number) if abs(number) < 2**53 and number == int(number) else number
+    number: float = float(word)
+    if abs(number) > _LARGEST:
+        raise InputError(f"{text!r} is beyond any machine, expected at most {_LARGEST:g}")
+    if number.is_integer() and abs(number) <= 2**53:  # as a file would write it
+        number = int(number)
     own = _number_at(chip, key)
     origin = {"kind": "guessed", "note": _NOTE}
     if unit or own is not None:

@@ -34,6 +34,7 @@ def test_no_edits_leave_the_chip_itself() -> None:
         ("memory.RC=120", "memory.RC=120 clk", "memory.RC", 120),
         ("memory.rows=1024", "memory.rows=1024", "memory.rows", 1024),
         ("launch.graph_gap=900ns", "launch.graph_gap=900 ns", "launch.graph_gap", 9e-7),
+        ("matrix.fp8=2e16FLOP/s", "matrix.fp8=2e+16 FLOP/s", "matrix.fp8", 2e16),
         ("dies_per_package=1", "dies_per_package=1", "dies_per_package", 1),
     ],
 )
@@ -102,7 +103,10 @@ def test_every_number_that_a_chip_has_can_be_edited() -> None:
         ("memory.RC=-60ns", "value is -60, expected more than 0"),
         ("cores.count=1.5", "value is 1.5, expected a whole number$"),
         ("memory.RC=1.5clk", "value is 1.5 clk, expected a whole number of clk"),
-        ("cores.count=1e99", r"value is 1e\+99, expected 1 to 1\.04858e\+06"),
+        ("cores.count=1e7", r"value is 1e\+07, expected 1 to 1\.04858e\+06"),
+        ("cores.count=1e999", "'1e999' is beyond any machine, expected at most 1e"),
+        ("cores.count=" + 5000 * "9", "is beyond any machine"),
+        ("memory.preset=", "unknown DRAM preset ''"),
         ("memory.latency=1h", "value is 3600 s, expected 1e-12 to 1 s"),
         ("cores.l0a=64", "64 has no unit, and b200 gives no cores.l0a .*; try cores.l0a=64B"),
         ("near_cache.capacity=4MiB", "b200 has no near_cache"),
@@ -124,6 +128,10 @@ def test_all_faults_are_said_at_once() -> None:
     assert said.count("--set ") == 3
     assert "--set cores.count=0: value is 0" in said
     assert "--set llc.capacity=1s: unit 's' measures s" in said
+    with pytest.raises(
+        InputError, match=r"^--set cores.count=0: .*; --set memory.RC=1ns: tRC is 2 "
+    ):
+        edited_chip(B200, ["memory.RC=1ns", "cores.count=0"])
 
 
 def test_a_key_given_twice() -> None:
