@@ -34,7 +34,7 @@ from simulator.kernels.gemm_tiles import (
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import TINY, imperfectly_overlapped
 from simulator.kernels.power import power_seconds, with_power_limit
-from simulator.kernels.warmth import ROTATION_FADE, warm_share
+from simulator.kernels.warmth import ROTATION_FADE, memory_bytes_per_s, warm_share
 from simulator.kernels.waves import tiles_of, waves_of
 
 MICRO = 1e-6
@@ -150,7 +150,7 @@ class _Gemm:
         around = self.m * self.k * form.activation_bytes + self.m * self.n * OUTPUT_BYTES
         cold = weights * (1.0 - weights_warm)
         cold = cold + around * (1.0 - warm_share(around, self.chip, ROTATION_FADE))
-        return cold / (self.chip.hbm_bandwidth_bytes_per_s * self.constants["stream"])
+        return cold / (memory_bytes_per_s(self.chip) * self.constants["stream"])
 
     def fastest(self, memory: Floats) -> _TileTimes:
         """Tile times of the shape and split that end first, call by call."""

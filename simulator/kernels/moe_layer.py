@@ -22,6 +22,7 @@ from simulator.kernels.family import Columns, Family
 from simulator.kernels.moe_gemm import GroupedGemm, Operands, grouped_gemm_seconds
 from simulator.kernels.parts import Floats, Parts, joined
 from simulator.kernels.pipes import overlapped
+from simulator.kernels.warmth import memory_bytes_per_s
 
 MICRO = 1e-6
 HALF_BYTES = 2
@@ -172,6 +173,6 @@ class MoeFamily(Family):
         return overlapped(
             {
                 "vector": np.hypot(passed, worked),
-                "dram_bandwidth": ends / chip.hbm_bandwidth_bytes_per_s,
+                "dram_bandwidth": ends / memory_bytes_per_s(chip),
             }
         )
