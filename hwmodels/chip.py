@@ -167,42 +167,6 @@ class ChipSpec(StrictModel):
         return own.whole if own else self.core_count
 
     @property
-    def register_bytes_per_core(self) -> int:
-        return self.cores.register_file.whole if self.cores.register_file else 262144
-
-    @property
-    def threads_per_core(self) -> int:
-        return 2048
-
-    @property
-    def blocks_per_core(self) -> int:
-        return 32
-
-    @property
-    def copy_bytes_per_core(self) -> int:
-        return 196608
-
-    @property
-    def matrix_fill_clocks(self) -> float:
-        return 32.0
-
-    @property
-    def matrix_issue_clocks(self) -> float:
-        return 0.0
-
-    @property
-    def core_port_bytes_per_clock(self) -> float:
-        return 128.0
-
-    @property
-    def partition_link_bytes_per_s(self) -> float | None:
-        return None
-
-    @property
-    def llc_slices(self) -> int:
-        return self.hbm_channels
-
-    @property
     def clock_hz(self) -> float:
         """Clock at which kernels run when neither power nor heat holds them back."""
         return self.cores.clock.si

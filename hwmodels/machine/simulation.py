@@ -22,6 +22,9 @@ STATE_NAMES = (
     "links", "epilogue",
 )  # fmt: skip
 _MOST_CHUNKS = 1 << 19
+# Clocks of a matrix unit's fill and of dependent instructions on the chips where the waits of
+# kernels were fitted: only what a chip has beyond them is added.
+FITTED_FILL_CLOCKS = FITTED_ISSUE_CLOCKS = 32
 _PAGE = 4096
 Words = NDArray[np.int64]
 
@@ -262,9 +265,9 @@ class _Table:
                 at = w.K_PARTS + number * w.PART_WORDS
                 more = 0.0
                 if multiplies and number == w.PROLOGUE:
-                    more = self.machine.matrix_fill_clocks
+                    more = self.machine.matrix_fill_clocks - FITTED_FILL_CLOCKS
                 elif multiplies and number == w.LOOP:
-                    more = self.machine.matrix_issue_clocks
+                    more = self.machine.matrix_issue_clocks - FITTED_ISSUE_CLOCKS
                 row[at : at + w.PART_WORDS] = (
                     *self._work(work, more),
                     *self._accesses(accesses, places),
@@ -272,7 +275,8 @@ class _Table:
 
     def _work(self, work: Work, more_clocks: float) -> tuple[int, int, int, int]:
         ps = self.machine.clocks_ps
-        return ps(work.matrix), ps(work.vector), ps(work.wait + more_clocks), work.send_bytes
+        wait = max(0.0, work.wait + more_clocks)
+        return ps(work.matrix), ps(work.vector), ps(wait), work.send_bytes
 
     def _accesses(self, accesses: Sequence[Access], places: object) -> tuple[int, int]:
         """Writes accesses side by side; the first and past-last place."""

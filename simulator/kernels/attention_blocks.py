@@ -92,11 +92,14 @@ def _core_block(q: Queries, held: int, tiles: int, work: Work, begin: float, dis
 def _core_regions(q: Queries, chip: ChipSpec) -> tuple[Region, Region]:
     total = q.operand_bytes + q.cache_bytes
     warm = _one(warm_share(total, chip))
+    touched = max(_one(q.tokens * q.blocks * BLOCK_KEYS * q.key_bytes), 1.0)
+    # Keys that several queries read are cached: misses are spread over all reads.
+    cold = (1.0 - warm) * min(1.0, _one(q.cache_bytes) / touched)
     keys = Region(
         nbytes=max(int(_one(q.cache_bytes)), int(BLOCK_KEYS * _one(q.key_bytes))),
         run_bytes=max(32, int(_one(q.run_bytes))),
-        warm=warm,
-        kept=_one(warm_share(q.cache_bytes, chip)),
+        warm=1.0 - cold,
+        kept=0.0,
     )
     return keys, Region(nbytes=max(int(_one(q.operand_bytes)), 64), warm=warm)
 
@@ -136,7 +139,8 @@ def core_blocks(
     whole = max(1, round(blocks))
     scale = blocks / whole
     block = _scaled(block, scale)
-    gap = after_first_load(launch, chip, regions[0].warm)
+    stage_bytes = BLOCK_KEYS * _one(q.key_bytes)
+    gap = after_first_load(launch, chip, regions[0].warm, stage_bytes)
     if is_dealt:
         own = _dealt_queries(block, queries, whole, tiles, chip, gap)
     else:
@@ -222,13 +226,16 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
     waits = (begins - 1) * constants["row_cycles"] / units
     if "scan_cycles" in constants:
         scan = constants["scan_cycles"] * requests * new / index_logits.SCANNED_AT_ONCE
-        waits = waits + np.maximum(begins * scan / units - unit * key - waits, 0.0)
+        searched = np.ceil(requests * new / cores) * scan
+        waits = waits + np.maximum(searched / units - unit * key - waits, 0.0)
     levels, kind = np.unique(np.rint(waits / _WAIT_STEP).astype(np.int64), return_inverse=True)
     keys_bytes = requests * (past + new) / ratio * _one(c["key_bytes"])
     once = keys_bytes + pairs * 4 + requests * new * _one(c["query_bytes"])
     warm = _one(warm_share(np.array([2.0 * once]), chip))
     passes = min(new, index_logits.ROWS_OUT_OF_STEP + requests * new / cores)
-    again = (1.0 - _one(warm_share(np.array([keys_bytes]), chip))) * passes / new
+    again = keys_bytes * (passes - 1.0) * (1.0 - _one(warm_share(np.array([keys_bytes]), chip)))
+    touched = float(units.sum()) * unit_bytes
+    cold = min(1.0, ((1.0 - warm) * keys_bytes + again) / touched)
     stage = Work(matrix=matrix * unit, vector=max(key - matrix, 0.0) * unit)
     accesses = (
         Access(region=0, nbytes=unit_bytes, row_bytes=unit_bytes),
@@ -256,8 +263,9 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
         Region(
             nbytes=max(requests * stride * unit_bytes, unit_bytes),
             run_bytes=run,
-            warm=warm,
-            kept=1.0 - min(again, 1.0),
+            # What the rows of a request read again is cached: misses are spread over all reads.
+            warm=1.0 - cold,
+            kept=0.0,
         ),
         Region(nbytes=max(int(pairs * 4), 1024), warm=warm),
     )
@@ -267,7 +275,7 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
         stages=units,
         core=used,
         place=place,
-        gap_s=after_first_load(constants["launch"], chip, warm),
+        gap_s=after_first_load(constants["launch"], chip, warm, unit_bytes),
     )
     return KernelProgram(regions=regions, launches=(launch,), name="index logits")
 
@@ -329,7 +337,7 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
         kinds=(search, plain),
         kind=kind,
         stages=stages,
-        gap_s=after_first_load(constants["launch"], chip, 1.0 - cold),
+        gap_s=after_first_load(constants["launch"], chip, 1.0 - cold, nbytes if searched else 0.0),
         end_s=end,
     )
     return KernelProgram(regions=(region,), launches=(launch,), name="top-k")

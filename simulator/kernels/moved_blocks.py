@@ -31,12 +31,16 @@ THREADS = 1024
 THREAD_REGISTERS_BYTES = 32 * 4
 
 
-def after_first_load(launch_s: float, chip: ChipSpec, warm: float = 1.0) -> float:
+def after_first_load(
+    launch_s: float, chip: ChipSpec, warm: float = 1.0, nbytes: float = 0.0
+) -> float:
     """A launch without the first loads of its blocks, which the machine adds itself.
 
-    Assumes: what was fitted as launch covers the latency of a kernel's first loads.
+    Assumes: what was fitted as launch covers the latency of a kernel's first loads, and the way of
+        their bytes into the cores.
     """
-    return max(launch_s - load_latency_s(chip, warm), 0.0)
+    moved = nbytes / (chip.core_port_bytes_per_clock * chip.clock_hz)
+    return max(launch_s - load_latency_s(chip, warm) - moved, 0.0)
 
 
 def load_latency_s(chip: ChipSpec, warm: float) -> float:
@@ -70,7 +74,7 @@ def passed(
         registers_bytes=THREADS * THREAD_REGISTERS_BYTES,
         in_flight=4,
     )
-    return equal_blocks(block, cores, steps, gap_s=after_first_load(gap_s, chip, warm))
+    return equal_blocks(block, cores, steps, gap_s=after_first_load(gap_s, chip, warm, each))
 
 
 def elementwise_blocks(

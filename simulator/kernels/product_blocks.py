@@ -107,7 +107,8 @@ def gemm_blocks(
     if splits > 1:
         sums = m * n * 4.0 * (splits + 1.0)
         end = constants.get("join", 0.0) * MICRO + sums / chip.llc_bandwidth_bytes_per_s
-    gap = after_first_load(constants["floor"] * MICRO, chip, weights_warm)
+    loads = weight_load + activation_load
+    gap = after_first_load(constants["floor"] * MICRO, chip, weights_warm, loads)
     main = equal_blocks(block, down * across * splits, stages, gap_s=gap, end_s=end)
     regions = (
         Region(nbytes=max(weight * stages * across * splits, 64), warm=weights_warm),
@@ -358,7 +359,7 @@ def pre_blocks(tensorrt: bool, sizes: Sizes, chip: ChipSpec, constants: Constant
         registers_bytes=PRODUCT_REGISTERS_BYTES,
         in_flight=4,
     )
-    gap = after_first_load(constants["start_us"] * MICRO, chip, warm)
+    gap = after_first_load(constants["start_us"] * MICRO, chip, warm, load)
     product = equal_blocks(block, tiles * splits, stages, gap_s=gap, end_s=serial)
     streams = Region(nbytes=max(load * stages * tiles * splits, 64), warm=warm)
     no_chunks = {**constants, "chunk_us": constants.get("chunk_us", 0.0)}
