@@ -7,10 +7,9 @@ import numpy as np
 from hwmodels.dram.compiled import inlined
 from hwmodels.dram.waiting import append, take_slot
 from hwmodels.dram.words import (
+    ACCEPTED_A_TICK,
     B_ACT_AT,
     B_LISTS,
-    B_PRE_AT,
-    B_READ_AT,
     B_ROW,
     BANK_WORDS,
     C_COLUMN_AT,
@@ -20,7 +19,6 @@ from hwmodels.dram.words import (
     C_RETURN_HEAD,
     C_RETURN_TAIL,
     C_ROW_AT,
-    C_SEQUENCE,
     DIGIT_BANK,
     DIGIT_GROUP,
     DIGIT_PC,
@@ -33,9 +31,11 @@ from hwmodels.dram.words import (
     K_HIT_READ,
     K_PRE_READ,
     L_BANK,
+    L_LANES,
     L_PC,
     L_RETURN,
     L_WORDS,
+    LANES,
     LIST_MISS,
     LIST_WRITE,
     O_BANKS,
@@ -48,15 +48,18 @@ from hwmodels.dram.words import (
     P_HIT_READ,
     P_PENDING,
     P_PENDING_FROM,
+    PC_LANES,
     PC_WORDS,
     RETURN_WORDS,
     RETURNS,
-    S_ARRIVED,
-    S_BANK,
     S_CHUNK,
+    S_KEY,
     S_ROW,
-    S_SEQUENCE,
     S_WRITE,
+    V_HITS,
+    V_PRE_AT,
+    V_READ_AT,
+    V_WRITE,
     X_BURSTS,
     X_DONE,
     X_DONE_BYTES,
@@ -71,7 +74,6 @@ from hwmodels.dram.words import (
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _BURST_SHIFT = 5  # 32-byte bursts
-ACCEPTED_A_TICK = 4
 
 
 @inlined
@@ -129,7 +131,7 @@ def accept(  # type: ignore[no-untyped-def]
     memory, parameters, digits, runs, totals, channel, writes, sizes, left, finished, tick
 ):
     """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head."""
-    for _ in range(ACCEPTED_A_TICK):
+    for number in range(ACCEPTED_A_TICK):
         run = memory[channel + C_FIFO_HEAD]
         if run < 0:
             return
@@ -145,13 +147,14 @@ def accept(  # type: ignore[no-untyped-def]
             memory[channel + C_FIFO_HEAD] = runs[run, F_NEXT]
             runs[run, F_NEXT] = totals[X_FREE_RUN]
             totals[X_FREE_RUN] = run
-        _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick)
+        order = tick * ACCEPTED_A_TICK + number
+        _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick, order)
         if write:  # posted
             finish_burst(totals, left, finished, sizes, chunk, tick)
 
 
 @inlined
-def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick):  # type: ignore[no-untyped-def]
+def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick, order):  # type: ignore[no-untyped-def]
     pc = 0
     group = 0
     bank = 0
@@ -181,11 +184,8 @@ def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick):  #
     bank = _fold(bank, np.int64(key >> np.uint64(45)), banks)
     local = (sid * groups + group) * banks + bank
     entry = take_slot(memory, channel)
-    memory[entry + S_BANK] = local
     memory[entry + S_ROW] = row
-    memory[entry + S_ARRIVED] = tick
-    memory[entry + S_SEQUENCE] = memory[channel + C_SEQUENCE]
-    memory[channel + C_SEQUENCE] += 1
+    memory[entry + S_KEY] = order * LANES + local
     memory[entry + S_CHUNK] = chunk
     memory[entry + S_WRITE] = write
     _join(memory, parameters, channel, pc, local, entry, row, write, tick)
@@ -205,6 +205,7 @@ def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick
     pc = channel + parameters[L_PC] + pc_number * PC_WORDS
     at_bank = parameters[L_BANK] + (pc_number * parameters[O_BANKS_A_PC] + local) * BANK_WORDS
     bank = channel + at_bank
+    lane = channel + parameters[L_LANES] + pc_number * PC_LANES + local
     if memory[pc + P_PENDING] == 0:
         memory[pc + P_PENDING_FROM] = tick
     memory[pc + P_PENDING] += 1
@@ -214,7 +215,7 @@ def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick
         memory[pc + P_HIT_READ + 2 * write + miss] |= np.int64(1) << local
         if miss == 0:
             bound = pc + K_HIT_READ + write
-            memory[bound] = min(memory[bound], memory[bank + B_READ_AT + write])
+            memory[bound] = min(memory[bound], memory[lane + V_READ_AT + write * LANES])
             memory[channel + C_COLUMN_AT] = min(memory[channel + C_COLUMN_AT], memory[bound])
         else:
             if memory[bank + B_ROW] < 0:
@@ -222,9 +223,9 @@ def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick
                 memory[bound] = min(memory[bound], memory[bank + B_ACT_AT])
             else:
                 bound = pc + K_PRE_READ + write
-                memory[bound] = min(memory[bound], memory[bank + B_PRE_AT])
+                memory[bound] = min(memory[bound], memory[lane + V_PRE_AT])
             memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], memory[bound])
-    append(memory, at, entry)
+    append(memory, at, lane + V_HITS + miss * LANES + write * V_WRITE, entry)
 
 
 @inlined

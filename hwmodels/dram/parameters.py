@@ -21,6 +21,7 @@ Refresh = Literal["none", "all-bank", "per-bank"]
 REFRESHES: tuple[Refresh, ...] = ("none", "all-bank", "per-bank")
 
 
+_LINE_WORDS = 8  # of a cache line of 64 bytes
 _QUEUED_NS = 49.0
 _WRITES_A_READ = 4
 
@@ -165,29 +166,44 @@ def controller_parameters(
     parameters = np.zeros(w.PARAMETERS, dtype=np.int64)
     for word, value in {**table, **_layout(table)}.items():
         parameters[word] = value
+    _add_bank_sets(parameters)
     return parameters
 
 
 def _layout(table: dict[int, int]) -> dict[int, int]:
     """Where the parts of a channel's block begin."""
-    pcs, sids = table[w.O_PCS], table[w.O_SIDS]
+    pcs = table[w.O_PCS]
     banks = pcs * table[w.O_BANKS_A_PC]
     slots = table[w.O_READ_QUEUE] + table[w.O_WRITE_QUEUE] + banks
-    pc_at = w.HEADER_WORDS
-    sid_at = pc_at + pcs * w.PC_WORDS
-    group_at = sid_at + pcs * sids
-    bank_at = group_at + pcs * sids * table[w.O_GROUPS] * w.GROUP_WORDS
+    pc_at = _whole_lines(w.HEADER_WORDS)
+    lanes_at = pc_at + pcs * w.PC_WORDS
+    bank_at = lanes_at + pcs * w.PC_LANES
     slot_at = bank_at + banks * w.BANK_WORDS
     return_at = slot_at + slots * w.SLOT_WORDS
     return {
         w.L_PC: pc_at,
-        w.L_SID: sid_at,
-        w.L_GROUP: group_at,
+        w.L_LANES: lanes_at,
         w.L_BANK: bank_at,
         w.L_SLOT: slot_at,
         w.L_RETURN: return_at,
         w.L_WORDS: return_at + w.RETURNS * w.RETURN_WORDS,
     }
+
+
+def _whole_lines(words: int) -> int:
+    """Words of as many cache lines as hold this many."""
+    return -(-words // _LINE_WORDS) * _LINE_WORDS
+
+
+def _add_bank_sets(parameters: np.ndarray) -> None:
+    """Tell for every bank which banks share its bank group, and which have another stack id."""
+    number = np.arange(int(parameters[w.O_BANKS_A_PC]))
+    bits = np.int64(1) << number
+    groups = number // int(parameters[w.O_BANKS])
+    sids = groups // int(parameters[w.O_GROUPS])
+    for bank in number:
+        parameters[w.GROUP_BITS + bank] = bits[groups == groups[bank]].sum()
+        parameters[w.OTHER_SIDS_BITS + bank] = bits[sids != sids[bank]].sum()
 
 
 def controller_memory(parameters: np.ndarray) -> np.ndarray:
@@ -217,18 +233,7 @@ def controller_memory(parameters: np.ndarray) -> np.ndarray:
     memory = np.tile(block, int(parameters[w.O_CHANNELS]))
     for channel in range(0, len(memory), words):
         _chain_slots(memory, channel, parameters)
-        _link_banks(memory, channel, parameters)
     return memory
-
-
-def _link_banks(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
-    """Tell every bank where its bank group and its stack id keep their constraints."""
-    number = np.arange(int(parameters[w.O_PCS] * parameters[w.O_BANKS_A_PC]))
-    banks = channel + int(parameters[w.L_BANK]) + number * w.BANK_WORDS
-    groups = number // int(parameters[w.O_BANKS])
-    sids = groups // int(parameters[w.O_GROUPS])
-    memory[banks + w.B_GROUP] = channel + int(parameters[w.L_GROUP]) + groups * w.GROUP_WORDS
-    memory[banks + w.B_SID] = channel + int(parameters[w.L_SID]) + sids
 
 
 def _chain_slots(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """Lists of waiting requests at a bank, in order of arrival: row hits and row misses apart.
 
-An activate turns misses of its row into hits, a precharge turns all hits back into misses.
+An activate turns misses of its row into hits, a precharge turns all hits back into misses. The key
+of the first request of a list stands among those of all banks, for the choice among them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from hwmodels.dram.words import (
     LIST_WRITE,
     P_HIT_READ,
     P_MISS_READ,
+    S_KEY,
     S_NEXT,
     S_ROW,
-    S_SEQUENCE,
+    V_HITS,
+    V_MISSES,
+    V_WRITE,
 )
 
 
@@ -37,38 +41,47 @@ def release_slot(memory, channel, entry):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def append(memory, at, entry):  # type: ignore[no-untyped-def]
+def append(memory, at, first_key, entry):  # type: ignore[no-untyped-def]
     """Add an entry behind the last of the list whose head and tail stand at `at`."""
     if memory[at] < 0:
         memory[at] = entry
+        memory[first_key] = memory[entry + S_KEY]
     else:
         memory[memory[at + 1] + S_NEXT] = entry
     memory[at + 1] = entry
 
 
 @inlined
-def pop(memory, at):  # type: ignore[no-untyped-def]
+def pop(memory, at, first_key):  # type: ignore[no-untyped-def]
     """Take the first entry of a list that is not empty."""
     entry = memory[at]
-    memory[at] = memory[entry + S_NEXT]
+    following = memory[entry + S_NEXT]
+    memory[at] = following
+    if following >= 0:
+        memory[first_key] = memory[following + S_KEY]
     memory[entry + S_NEXT] = -1
     return entry
 
 
 @inlined
-def split_hits(memory, bank, pc, bit, row):  # type: ignore[no-untyped-def]
+def split_hits(memory, bank, pc, lane, bit, row):  # type: ignore[no-untyped-def]
     """After an activate: the misses that want this row are hits now."""
     for write in range(2):
-        misses = bank + B_LISTS + LIST_MISS + write * LIST_WRITE
-        entry = memory[misses]
-        if entry < 0:
+        if memory[pc + P_MISS_READ + 2 * write] & bit == 0:
             continue
+        misses = bank + B_LISTS + LIST_MISS + write * LIST_WRITE
         hits = bank + B_LISTS + LIST_HIT + write * LIST_WRITE
+        first_miss = lane + V_MISSES + write * V_WRITE
+        first_hit = lane + V_HITS + write * V_WRITE
+        entry = memory[misses]
         memory[misses] = -1
         while entry >= 0:
             following = memory[entry + S_NEXT]
             memory[entry + S_NEXT] = -1
-            append(memory, hits if memory[entry + S_ROW] == row else misses, entry)
+            if memory[entry + S_ROW] == row:
+                append(memory, hits, first_hit, entry)
+            else:
+                append(memory, misses, first_miss, entry)
             entry = following
         if memory[hits] >= 0:
             memory[pc + P_HIT_READ + 2 * write] |= bit
@@ -77,27 +90,25 @@ def split_hits(memory, bank, pc, bit, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def merge_hits(memory, bank, pc, bit):  # type: ignore[no-untyped-def]
+def merge_hits(memory, bank, pc, lane, bit):  # type: ignore[no-untyped-def]
     """After a precharge: hits are misses again, in order of arrival."""
     for write in range(2):
-        hits = bank + B_LISTS + LIST_HIT + write * LIST_WRITE
-        first = memory[hits]
-        if first < 0:
+        if memory[pc + P_HIT_READ + 2 * write] & bit == 0:
             continue
+        hits = bank + B_LISTS + LIST_HIT + write * LIST_WRITE
         misses = bank + B_LISTS + LIST_MISS + write * LIST_WRITE
+        first = memory[hits]
         second = memory[misses]
         memory[hits] = -1
         memory[misses] = -1
         while first >= 0 or second >= 0:
-            if second < 0 or (
-                first >= 0 and memory[first + S_SEQUENCE] < memory[second + S_SEQUENCE]
-            ):
+            if second < 0 or (first >= 0 and memory[first + S_KEY] < memory[second + S_KEY]):
                 entry = first
                 first = memory[entry + S_NEXT]
             else:
                 entry = second
                 second = memory[entry + S_NEXT]
             memory[entry + S_NEXT] = -1
-            append(memory, misses, entry)
+            append(memory, misses, lane + V_MISSES + write * V_WRITE, entry)
         memory[pc + P_HIT_READ + 2 * write] &= ~bit
         memory[pc + P_MISS_READ + 2 * write] |= bit
