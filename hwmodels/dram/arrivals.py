@@ -26,6 +26,7 @@ from hwmodels.dram.words import (
     F_BURST,
     F_CHUNK,
     F_COUNT,
+    F_FROM,
     F_NEXT,
     K_ACT_READ,
     K_HIT_READ,
@@ -55,7 +56,6 @@ from hwmodels.dram.words import (
     S_CHUNK,
     S_KEY,
     S_ROW,
-    S_WRITE,
     V_HITS,
     V_PRE_AT,
     V_READ_AT,
@@ -69,6 +69,7 @@ from hwmodels.dram.words import (
     X_FROM_BYTES,
     X_IN_FLIGHT,
     X_LAST,
+    X_RETURNING,
     X_WARM_UP,
 )
 
@@ -99,13 +100,14 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
         runs[run, F_BURST] = row * block_bursts + offset
         runs[run, F_COUNT] = count
         runs[run, F_NEXT] = -1
+        runs[run, F_FROM] = tick
         channel = number * parameters[L_WORDS]
         if memory[channel + C_FIFO_HEAD] < 0:
             memory[channel + C_FIFO_HEAD] = run
         else:
             runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
         memory[channel + C_FIFO_TAIL] = run
-        wake[number] = tick
+        wake[number] = min(wake[number], tick)
         burst += count
 
 
@@ -133,7 +135,7 @@ def accept(  # type: ignore[no-untyped-def]
     """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head."""
     for number in range(ACCEPTED_A_TICK):
         run = memory[channel + C_FIFO_HEAD]
-        if run < 0:
+        if run < 0 or runs[run, F_FROM] > tick:
             return
         chunk = runs[run, F_CHUNK]
         write = writes[chunk]
@@ -186,8 +188,7 @@ def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick, ord
     entry = take_slot(memory, channel)
     memory[entry + S_ROW] = row
     memory[entry + S_KEY] = order * LANES + local
-    memory[entry + S_CHUNK] = chunk
-    memory[entry + S_WRITE] = write
+    memory[entry + S_CHUNK] = 2 * chunk + write
     _join(memory, parameters, channel, pc, local, entry, row, write, tick)
 
 
@@ -238,3 +239,29 @@ def return_data(memory, parameters, totals, channel, left, finished, sizes, tick
             return
         memory[channel + C_RETURN_HEAD] += 1
         finish_burst(totals, left, finished, sizes, memory[at + 1], tick)
+
+
+@inlined
+def note_returns(memory, parameters, totals, channel, due):  # type: ignore[no-untyped-def]
+    """Move reads on their way back from their channel to the lists of what comes in which tick.
+
+    A tick's list is in the order of the channels, as they note in turn what they read.
+    """
+    ring = channel + parameters[L_RETURN]
+    for at in range(ring, ring + memory[channel + C_RETURN_TAIL] * RETURN_WORDS, RETURN_WORDS):
+        slot = memory[at] & (due.shape[0] - 1)
+        count = due[slot, 0] + 1
+        due[slot, 0] = count
+        due[slot, count] = memory[at + 1]
+        totals[X_RETURNING] += 1
+    memory[channel + C_RETURN_TAIL] = 0  # the ring is used from its beginning
+
+
+@inlined
+def take_returns(totals, due, left, finished, sizes, tick):  # type: ignore[no-untyped-def]
+    """Hand over the reads of all channels whose data arrive in this tick."""
+    slot = tick & (due.shape[0] - 1)
+    for i in range(due[slot, 0]):
+        finish_burst(totals, left, finished, sizes, due[slot, 1 + i], tick)
+    totals[X_RETURNING] -= due[slot, 0]
+    due[slot, 0] = 0

@@ -56,7 +56,6 @@ from hwmodels.dram.words import (
     RETURNS,
     S_CHUNK,
     S_ROW,
-    S_WRITE,
     T_CCDL,
     T_CCDR,
     T_CCDS,
@@ -188,7 +187,8 @@ def _issue(memory, parameters, channel, pc_number, bank, active, tick, trace, to
         entry = _take_active(memory, pc, at, bank)
     else:
         entry = _take_hit(memory, channel, pc, at, lanes, bank)
-    write = memory[entry + S_WRITE]
+    chunk = memory[entry + S_CHUNK] >> 1
+    write = memory[entry + S_CHUNK] & 1
     account_burst(memory, parameters, pc, at, write, tick)
     if write:
         memory[channel + N_WRITE] += 1
@@ -200,7 +200,7 @@ def _issue(memory, parameters, channel, pc_number, bank, active, tick, trace, to
         ring += (memory[channel + C_RETURN_TAIL] & (RETURNS - 1)) * RETURN_WORDS
         memory[channel + C_RETURN_TAIL] += 1
         memory[ring] = tick + parameters[T_LATENCY]
-        memory[ring + 1] = memory[entry + S_CHUNK]
+        memory[ring + 1] = chunk
     memory[channel + C_COLUMN_FREE] = tick + parameters[T_COLUMN_BUS]
     memory[pc + P_PENDING] -= 1
     kind = WRITE if write else READ

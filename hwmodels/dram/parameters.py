@@ -198,12 +198,12 @@ def _whole_lines(words: int) -> int:
 def _add_bank_sets(parameters: np.ndarray) -> None:
     """Tell for every bank which banks share its bank group, and which have another stack id."""
     number = np.arange(int(parameters[w.O_BANKS_A_PC]))
-    bits = np.int64(1) << number
     groups = number // int(parameters[w.O_BANKS])
     sids = groups // int(parameters[w.O_GROUPS])
-    for bank in number:
-        parameters[w.GROUP_BITS + bank] = bits[groups == groups[bank]].sum()
-        parameters[w.OTHER_SIDS_BITS + bank] = bits[sids != sids[bank]].sum()
+    same_group = (groups[:, None] == groups) @ (np.int64(1) << number)
+    other_sids = (sids[:, None] != sids) @ (np.int64(1) << number)
+    parameters[w.GROUP_BITS : w.GROUP_BITS + len(number)] = same_group
+    parameters[w.OTHER_SIDS_BITS : w.OTHER_SIDS_BITS + len(number)] = other_sids
 
 
 def controller_memory(parameters: np.ndarray) -> np.ndarray:

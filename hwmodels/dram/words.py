@@ -80,19 +80,20 @@ ACCEPTED_A_TICK = 4  # bursts that a channel takes into its queues
 SAME_ARRIVAL = ACCEPTED_A_TICK * LANES - 1  # what differs in the keys of one tick
 
 # A waiting burst. Its key is its place in the order of arrival, then its bank.
-S_ROW, S_KEY, S_CHUNK, S_WRITE, S_NEXT = range(5)
-SLOT_WORDS = 8
+# `S_CHUNK` is twice the chunk, and one more for a write.
+S_ROW, S_KEY, S_CHUNK, S_NEXT, SLOT_WORDS = range(5)
 
 RETURNS = 256  # reads on their way back in one channel: a power of two above latency / tCCD
 RETURN_WORDS = 2
 
 # The source: runs of bursts that wait at a channel, and the counts of the whole simulation.
-F_CHUNK, F_BURST, F_COUNT, F_NEXT, RUN_WORDS = range(5)
+F_CHUNK, F_BURST, F_COUNT, F_NEXT, F_FROM = range(5)
+RUN_WORDS = 8
 (
     X_NEXT, X_IN_FLIGHT, X_DONE, X_DONE_BYTES, X_BURSTS, X_FREE_RUN, X_WARM_UP, X_FROM,
     X_FROM_BYTES, X_FROM_BURSTS, X_UNTIL, X_UNTIL_BYTES, X_UNTIL_BURSTS, X_LAST, X_TRACED,
-    X_STEADY, TOTALS,
-) = range(17)  # fmt: skip
+    X_STEADY, X_AHEAD, X_RETURNING, TOTALS,
+) = range(19)  # fmt: skip
 
 # Commands, as they stand in a trace.
 READ, WRITE, ACTIVATE, PRECHARGE, PRECHARGE_ALL, REFRESH, REFRESH_PB = range(7)
