@@ -8,17 +8,17 @@ from hwmodels.dram.compiled import inlined
 from hwmodels.dram.waiting import append, take_slot
 from hwmodels.dram.words import (
     ACCEPTED_A_TICK,
-    B_ACT_AT,
     B_LISTS,
     B_ROW,
     BANK_WORDS,
     C_COLUMN_AT,
+    C_COLUMN_FREE,
+    C_DRAINING,
     C_FIFO_HEAD,
     C_FIFO_TAIL,
     C_READS,
     C_RETURN_HEAD,
     C_RETURN_TAIL,
-    C_ROW_AT,
     DIGIT_BANK,
     DIGIT_GROUP,
     DIGIT_PC,
@@ -46,9 +46,11 @@ from hwmodels.dram.words import (
     O_GROUPS,
     O_HASHED,
     O_READ_QUEUE,
+    P_ACTIVE,
     P_HIT_READ,
     P_PENDING,
     P_PENDING_FROM,
+    P_READ_AT,
     PC_LANES,
     PC_WORDS,
     RETURN_WORDS,
@@ -56,8 +58,8 @@ from hwmodels.dram.words import (
     S_CHUNK,
     S_KEY,
     S_ROW,
+    T_ODD,
     V_HITS,
-    V_PRE_AT,
     V_READ_AT,
     V_WRITE,
     X_BURSTS,
@@ -210,23 +212,32 @@ def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick
     if memory[pc + P_PENDING] == 0:
         memory[pc + P_PENDING_FROM] = tick
     memory[pc + P_PENDING] += 1
-    miss = 0 if memory[bank + B_ROW] == row else 1
+    open_row = memory[bank + B_ROW]
+    miss = 0 if open_row == row else 1
+    bit = np.int64(1) << local
     at = bank + B_LISTS + miss * LIST_MISS + write * LIST_WRITE
-    if memory[at] < 0:
-        memory[pc + P_HIT_READ + 2 * write + miss] |= np.int64(1) << local
-        if miss == 0:
-            bound = pc + K_HIT_READ + write
-            memory[bound] = min(memory[bound], memory[lane + V_READ_AT + write * LANES])
-            memory[channel + C_COLUMN_AT] = min(memory[channel + C_COLUMN_AT], memory[bound])
-        else:
-            if memory[bank + B_ROW] < 0:
-                bound = pc + K_ACT_READ + write
-                memory[bound] = min(memory[bound], memory[bank + B_ACT_AT])
-            else:
-                bound = pc + K_PRE_READ + write
-                memory[bound] = min(memory[bound], memory[lane + V_PRE_AT])
-            memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], memory[bound])
+    first = memory[at] < 0
     append(memory, at, lane + V_HITS + miss * LANES + write * V_WRITE, entry)
+    # A bank is not closed before its active request and the hits that wait already are served.
+    held = (memory[pc + P_HIT_READ + 2 * write] | memory[pc + P_ACTIVE]) & bit
+    memory[pc + P_HIT_READ + 2 * write + miss] |= bit
+    if first and (miss == 0 or open_row < 0 or held == 0):
+        _lower_bound(memory, parameters, channel, pc, lane, write, miss, open_row)
+
+
+@inlined
+def _lower_bound(memory, parameters, channel, pc, lane, write, miss, open_row):  # type: ignore[no-untyped-def]
+    """Look for a read or write, an activate or a precharge once the bank may be ready for it."""
+    sort = write if miss == 0 else 2 if open_row < 0 else 3
+    ready = memory[lane + V_READ_AT + sort * LANES]
+    bound = pc + (K_HIT_READ if miss == 0 else K_ACT_READ if open_row < 0 else K_PRE_READ) + write
+    memory[bound] = min(memory[bound], ready)
+    if write == memory[channel + C_DRAINING]:
+        slot = channel + C_COLUMN_AT + miss
+        may = max(memory[bound], memory[pc + P_READ_AT + sort])
+        may = max(may, memory[slot + C_COLUMN_FREE - C_COLUMN_AT])
+        odd = parameters[T_ODD] if sort != 3 else 0
+        memory[slot] = min(memory[slot], may | odd)
 
 
 @inlined
@@ -247,14 +258,15 @@ def note_returns(memory, parameters, totals, channel, due):  # type: ignore[no-u
 
     A tick's list is in the order of the channels, as they note in turn what they read.
     """
-    ring = channel + parameters[L_RETURN]
-    for at in range(ring, ring + memory[channel + C_RETURN_TAIL] * RETURN_WORDS, RETURN_WORDS):
-        slot = memory[at] & (due.shape[0] - 1)
-        count = due[slot, 0] + 1
-        due[slot, 0] = count
-        due[slot, count] = memory[at + 1]
-        totals[X_RETURNING] += 1
-    memory[channel + C_RETURN_TAIL] = 0  # the ring is used from its beginning
+    if memory[channel + C_RETURN_TAIL] == 0:
+        return
+    at = channel + parameters[L_RETURN]  # one read a tick at most, at the beginning of the ring
+    memory[channel + C_RETURN_TAIL] = 0
+    slot = memory[at] & (due.shape[0] - 1)
+    count = due[slot, 0] + 1
+    due[slot, 0] = count
+    due[slot, count] = memory[at + 1]
+    totals[X_RETURNING] += 1
 
 
 @inlined

@@ -29,6 +29,7 @@ from hwmodels.dram.words import (
     K_ACTIVE,
     K_HIT_READ,
     K_PRE_READ,
+    K_PRE_WRITE,
     L_BANK,
     L_LANES,
     L_PC,
@@ -45,8 +46,10 @@ from hwmodels.dram.words import (
     P_ACTIVE_WRITES,
     P_HIT_READ,
     P_MISS_READ,
+    P_MISS_WRITE,
     P_PB_BANK,
     P_PENDING,
+    P_PRE_AT,
     P_READ_AT,
     P_WRITE_AT,
     PC_LANES,
@@ -259,10 +262,12 @@ def _forbid_after_read(memory, parameters, pc, lanes, bank, tick):  # type: igno
 def _allow_precharge(memory, channel, pc, lane, bank):  # type: ignore[no-untyped-def]
     """A served request may have been what kept its bank open."""
     bit = np.int64(1) << bank
-    for write in range(2):
-        if memory[pc + P_MISS_READ + 2 * write] & bit:
-            bound = pc + K_PRE_READ + write
-            memory[bound] = min(memory[bound], memory[lane + V_PRE_AT])
-            memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], memory[bound])
-    if memory[pc + P_PB_BANK] == bank or memory[channel + C_REF_LEFT] > 0:
-        memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], memory[lane + V_PRE_AT])
+    ready = memory[lane + V_PRE_AT]
+    waited = memory[pc + P_PB_BANK] == bank or memory[channel + C_REF_LEFT] > 0
+    if (memory[pc + P_MISS_READ] | memory[pc + P_MISS_WRITE]) & bit:
+        memory[pc + K_PRE_READ] = min(memory[pc + K_PRE_READ], ready)
+        memory[pc + K_PRE_WRITE] = min(memory[pc + K_PRE_WRITE], ready)
+        waited = True
+    if waited:
+        may = max(ready, memory[pc + P_PRE_AT])
+        memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], may)

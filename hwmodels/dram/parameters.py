@@ -234,6 +234,7 @@ def controller_memory(parameters: np.ndarray) -> np.ndarray:
     memory.reshape(-1, words)[:] = block
     for channel in range(0, len(memory), words):
         _chain_slots(memory, channel, parameters)
+        _end_lists(memory, channel, parameters)
     return memory
 
 
@@ -251,3 +252,11 @@ def _chain_slots(memory: np.ndarray, channel: int, parameters: np.ndarray) -> No
     entries = np.arange(first, last, w.SLOT_WORDS)
     memory[channel + w.C_FREE_SLOT] = first
     memory[entries + w.S_NEXT] = np.append(entries[1:], -1)
+
+
+def _end_lists(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
+    """The first entry of an empty list is written where the list itself begins."""
+    first = channel + int(parameters[w.L_BANK])
+    banks = np.arange(first, channel + int(parameters[w.L_SLOT]), w.BANK_WORDS)
+    for at in range(w.B_LISTS, w.B_LISTS + 2 * w.LIST_WRITE, 2):
+        memory[banks + at + 1] = banks + at

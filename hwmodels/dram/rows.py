@@ -54,6 +54,7 @@ from hwmodels.dram.words import (
     P_PB_AT,
     P_PB_BANK,
     P_PRE_AT,
+    P_READ_AT,
     PC_LANES,
     PC_WORDS,
     REFRESH_PER_BANK,
@@ -210,7 +211,7 @@ def _activate(memory, parameters, channel, pc_number, bank, write, tick, trace, 
     _four_activates(memory, parameters, pc, tick)
     memory[channel + C_ROW_FREE] = tick + parameters[T_ACT_BUS]
     memory[channel + N_ACTIVATE] += 1
-    _lower_bounds(memory, channel, pc, lane, bit, write)
+    _lower_bounds(memory, parameters, channel, pc, lane, bit, write)
     record(trace, totals, tick, channel, parameters, ACTIVATE, pc_number, bank, row)
 
 
@@ -227,13 +228,14 @@ def _four_activates(memory, parameters, pc, tick):  # type: ignore[no-untyped-de
 
 
 @inlined
-def _lower_bounds(memory, channel, pc, lane, bit, active_write):  # type: ignore[no-untyped-def]
+def _lower_bounds(memory, parameters, channel, pc, lane, bit, active_write):  # type: ignore[no-untyped-def]
+    """Look for a column command once the bank just opened may be ready for it."""
     ready = memory[lane + V_READ_AT + active_write * LANES]
     memory[pc + K_ACTIVE] = min(memory[pc + K_ACTIVE], ready)
-    column_at = min(memory[channel + C_COLUMN_AT], memory[pc + K_ACTIVE])
+    may = max(ready, memory[pc + P_READ_AT + active_write])
     for write in range(2):
         if memory[pc + P_HIT_READ + 2 * write] & bit:
             bound = pc + K_HIT_READ + write
             memory[bound] = min(memory[bound], memory[lane + V_READ_AT + write * LANES])
-            column_at = min(column_at, memory[bound])
-    memory[channel + C_COLUMN_AT] = column_at
+    # The active request is of the kind that is served now; its hits are ready no sooner.
+    memory[channel + C_COLUMN_AT] = min(memory[channel + C_COLUMN_AT], may | parameters[T_ODD])

@@ -10,7 +10,6 @@ from hwmodels.dram.compiled import inlined
 from hwmodels.dram.words import (
     B_LISTS,
     C_FREE_SLOT,
-    LIST_HIT,
     LIST_MISS,
     LIST_WRITE,
     P_HIT_READ,
@@ -42,13 +41,11 @@ def release_slot(memory, channel, entry):  # type: ignore[no-untyped-def]
 
 @inlined
 def append(memory, at, first_key, entry):  # type: ignore[no-untyped-def]
-    """Add an entry behind the last of the list whose head and tail stand at `at`."""
-    if memory[at] < 0:
-        memory[at] = entry
-        memory[first_key] = memory[entry + S_KEY]
-    else:
-        memory[memory[at + 1] + S_NEXT] = entry
-    memory[at + 1] = entry
+    """Add an entry behind the last of the list that stands at `at`."""
+    key = memory[entry + S_KEY]
+    memory[first_key] = key if memory[at] < 0 else memory[first_key]
+    memory[memory[at + 1]] = entry
+    memory[at + 1] = entry + S_NEXT
 
 
 @inlined
@@ -59,7 +56,8 @@ def pop(memory, at, first_key):  # type: ignore[no-untyped-def]
     memory[at] = following
     if following >= 0:
         memory[first_key] = memory[following + S_KEY]
-    memory[entry + S_NEXT] = -1
+    else:
+        memory[at + 1] = at
     return entry
 
 
@@ -69,20 +67,20 @@ def split_hits(memory, bank, pc, lane, bit, row):  # type: ignore[no-untyped-def
     for write in range(2):
         if memory[pc + P_MISS_READ + 2 * write] & bit == 0:
             continue
-        misses = bank + B_LISTS + LIST_MISS + write * LIST_WRITE
-        hits = bank + B_LISTS + LIST_HIT + write * LIST_WRITE
-        first_miss = lane + V_MISSES + write * V_WRITE
-        first_hit = lane + V_HITS + write * V_WRITE
+        hits = bank + B_LISTS + write * LIST_WRITE
+        misses = hits + LIST_MISS
+        first_key = lane + V_HITS + write * V_WRITE
         entry = memory[misses]
-        memory[misses] = -1
+        hits_end = hits  # a closed bank has none
+        misses_end = misses
         while entry >= 0:
-            following = memory[entry + S_NEXT]
-            memory[entry + S_NEXT] = -1
-            if memory[entry + S_ROW] == row:
-                append(memory, hits, first_hit, entry)
-            else:
-                append(memory, misses, first_miss, entry)
-            entry = following
+            hit = memory[entry + S_ROW] == row
+            memory[hits_end if hit else misses_end] = entry
+            hits_end = entry + S_NEXT if hit else hits_end
+            misses_end = misses_end if hit else entry + S_NEXT
+            entry = memory[entry + S_NEXT]
+        _close(memory, hits, hits_end, first_key)
+        _close(memory, misses, misses_end, first_key + V_MISSES - V_HITS)
         if memory[hits] >= 0:
             memory[pc + P_HIT_READ + 2 * write] |= bit
         if memory[misses] < 0:
@@ -95,12 +93,11 @@ def merge_hits(memory, bank, pc, lane, bit):  # type: ignore[no-untyped-def]
     for write in range(2):
         if memory[pc + P_HIT_READ + 2 * write] & bit == 0:
             continue
-        hits = bank + B_LISTS + LIST_HIT + write * LIST_WRITE
-        misses = bank + B_LISTS + LIST_MISS + write * LIST_WRITE
+        hits = bank + B_LISTS + write * LIST_WRITE
+        misses = hits + LIST_MISS
         first = memory[hits]
         second = memory[misses]
-        memory[hits] = -1
-        memory[misses] = -1
+        end = misses
         while first >= 0 or second >= 0:
             if second < 0 or (first >= 0 and memory[first + S_KEY] < memory[second + S_KEY]):
                 entry = first
@@ -108,7 +105,19 @@ def merge_hits(memory, bank, pc, lane, bit):  # type: ignore[no-untyped-def]
             else:
                 entry = second
                 second = memory[entry + S_NEXT]
-            memory[entry + S_NEXT] = -1
-            append(memory, misses, lane + V_MISSES + write * V_WRITE, entry)
+            memory[end] = entry
+            end = entry + S_NEXT
+        first_key = lane + V_HITS + write * V_WRITE
+        _close(memory, hits, hits, first_key)
+        _close(memory, misses, end, first_key + V_MISSES - V_HITS)
         memory[pc + P_HIT_READ + 2 * write] &= ~bit
         memory[pc + P_MISS_READ + 2 * write] |= bit
+
+
+@inlined
+def _close(memory, at, end, first_key):  # type: ignore[no-untyped-def]
+    """End a list that was built anew, whose next entry is to be written at `end`."""
+    memory[end] = -1
+    memory[at + 1] = end
+    if memory[at] >= 0:
+        memory[first_key] = memory[memory[at] + S_KEY]

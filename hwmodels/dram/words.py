@@ -64,8 +64,9 @@ PC_WORDS = 48
 (
     B_OPENED, B_CLOSED, B_REF_FROM, B_REF_UNTIL, BANK_WORDS,
 ) = range(11, 16)  # fmt: skip
-LIST_HIT, LIST_MISS = 0, 2  # words from B_LISTS: head and tail; writes lie 4 further on
-LIST_WRITE = 4
+# Words of a list: its first entry or -1, and where the place of the next entry is to be written.
+# Row hits come first, then misses; those of writes lie LIST_WRITE further on.
+LIST_MISS, LIST_WRITE = 2, 4
 
 # What the choice among the banks of a pseudo-channel looks at, a lane a bank: the earliest tick of
 # a command, with what its bank group and the stack ids forbid, and the keys of the active request
