@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from hwmodels.dram.bits import lowest_bit
 from hwmodels.dram.compiled import inlined
 from hwmodels.dram.words import FAR
 
@@ -23,12 +24,12 @@ _POINTER = types.CPointer(types.int64)
 
 
 @inlined
-def earliest(memory, ready, keys, bits, tick):  # type: ignore[no-untyped-def]
-    """Least key of the banks of `bits` that are ready at `tick`, or FAR; `bits` is not empty."""
-    best = _earliest(memory, ready, keys, bits, tick)
+def ready_banks(memory, ready, bits, tick):  # type: ignore[no-untyped-def]
+    """The banks of `bits` that are ready at `tick`."""
+    found = bits & _ready(memory, ready, tick)
     if bits >> _HALF != 0:
-        best = min(best, _earliest(memory, ready + _HALF, keys + _HALF, bits >> _HALF, tick))
-    return best
+        found |= bits & (_ready(memory, ready + _HALF, tick) << _HALF)
+    return found
 
 
 @inlined
@@ -65,10 +66,12 @@ def first_ready(memory, ready, keys, banks, may, tick):  # type: ignore[no-untyp
         return FAR, FAR
     if may > tick:
         return FAR, may
-    key = earliest(memory, ready, keys, banks, tick)
-    if key < FAR:
-        return key, tick + 1
-    return FAR, soonest(memory, ready, banks)
+    found = ready_banks(memory, ready, banks, tick)
+    if found == 0:
+        return FAR, soonest(memory, ready, banks)
+    if found & (found - 1) == 0:
+        return memory[keys + lowest_bit(found)], tick + 1
+    return soonest(memory, keys, found), tick + 1
 
 
 def _place(builder: Any, memory: Any, at: Any) -> Any:
@@ -103,14 +106,13 @@ def _least(builder: Any, lanes: Any, chosen: Any) -> Any:
 
 
 @intrinsic
-def _earliest(typing_context: Any, memory: Any, ready: Any, keys: Any, bits: Any, tick: Any) -> Any:
+def _ready(typing_context: Any, memory: Any, ready: Any, tick: Any) -> Any:
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        memory, ready, keys, bits, tick = arguments
-        now = builder.icmp_signed("<=", _load(builder, memory, ready), _each(builder, tick))
-        chosen = builder.and_(_chosen(builder, bits), now)
-        return _least(builder, _load(builder, memory, keys), chosen)
+        memory, ready, tick = arguments
+        come = builder.icmp_signed("<=", _load(builder, memory, ready), _each(builder, tick))
+        return builder.zext(builder.bitcast(come, ir.IntType(_HALF)), _WORD)
 
-    return _INT(_POINTER, _INT, _INT, _INT, _INT), emit
+    return _INT(_POINTER, _INT, _INT), emit
 
 
 @intrinsic
