@@ -172,7 +172,8 @@ def _best_precharge(memory, pc, lanes, write, tick):  # type: ignore[no-untyped-
     keys = lanes + V_MISSES + write * V_WRITE
     # A bank with an earlier hit waits: the column command that serves it lowers the bound again.
     hits = banks & memory[pc + P_HIT_READ + 2 * write]
-    banks ^= at_most(memory, lanes + V_HITS + write * V_WRITE, keys, SAME_ARRIVAL, hits)
+    if hits != 0:
+        banks ^= at_most(memory, lanes + V_HITS + write * V_WRITE, keys, SAME_ARRIVAL, hits)
     key, bound = first_ready(memory, lanes + V_PRE_AT, keys, banks, memory[pc + P_PRE_AT], tick)
     memory[pc + K_PRE_READ + write] = bound
     return key
