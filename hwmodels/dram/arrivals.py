@@ -16,6 +16,7 @@ from hwmodels.dram.words import (
     C_DRAINING,
     C_FIFO_HEAD,
     C_FIFO_TAIL,
+    C_FIFO_WRITE,
     C_READS,
     C_RETURN_HEAD,
     C_RETURN_TAIL,
@@ -106,6 +107,7 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
         channel = number * parameters[L_WORDS]
         if memory[channel + C_FIFO_HEAD] < 0:
             memory[channel + C_FIFO_HEAD] = run
+            memory[channel + C_FIFO_WRITE] = -1
         else:
             runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
         memory[channel + C_FIFO_TAIL] = run
@@ -131,24 +133,37 @@ def finish_burst(totals, left, finished, sizes, chunk, tick):  # type: ignore[no
 
 
 @inlined
+def head_direction(memory, runs, writes, channel, run):  # type: ignore[no-untyped-def]
+    """Whether the head of a channel's FIFO is a write; noted, as its run and chunk lie far away."""
+    write = memory[channel + C_FIFO_WRITE]
+    if write < 0:
+        write = writes[runs[run, F_CHUNK]]
+        memory[channel + C_FIFO_WRITE] = write
+    return write
+
+
+@inlined
 def accept(  # type: ignore[no-untyped-def]
     memory, parameters, digits, runs, totals, channel, writes, sizes, left, finished, tick
 ):
     """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head."""
     for number in range(ACCEPTED_A_TICK):
         run = memory[channel + C_FIFO_HEAD]
-        if run < 0 or runs[run, F_FROM] > tick:
+        if run < 0:
             return
-        chunk = runs[run, F_CHUNK]
-        write = writes[chunk]
+        write = head_direction(memory, runs, writes, channel, run)
         if memory[channel + C_READS + write] >= parameters[O_READ_QUEUE + write]:
             return
+        if runs[run, F_FROM] > tick:
+            return
         memory[channel + C_READS + write] += 1
+        chunk = runs[run, F_CHUNK]
         burst = runs[run, F_BURST]
         runs[run, F_BURST] = burst + 1
         runs[run, F_COUNT] -= 1
         if runs[run, F_COUNT] == 0:
             memory[channel + C_FIFO_HEAD] = runs[run, F_NEXT]
+            memory[channel + C_FIFO_WRITE] = -1
             runs[run, F_NEXT] = totals[X_FREE_RUN]
             totals[X_FREE_RUN] = run
         order = tick * ACCEPTED_A_TICK + number

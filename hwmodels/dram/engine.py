@@ -6,7 +6,14 @@ due, the write-drain mode, the column slot, the row slot. The tests have the sam
 
 from __future__ import annotations
 
-from hwmodels.dram.arrivals import accept, issue_chunk, note_returns, return_data, take_returns
+from hwmodels.dram.arrivals import (
+    accept,
+    head_direction,
+    issue_chunk,
+    note_returns,
+    return_data,
+    take_returns,
+)
 from hwmodels.dram.bits import address_of
 from hwmodels.dram.columns import column_slot, note_next_column
 from hwmodels.dram.compiled import entry, inlined
@@ -24,7 +31,6 @@ from hwmodels.dram.words import (
     C_RETURN_TAIL,
     C_ROW_AT,
     C_WRITES,
-    F_CHUNK,
     F_FROM,
     FAR,
     L_PC,
@@ -221,7 +227,7 @@ def _next_wake(memory, parameters, runs, writes, channel, tick):  # type: ignore
         following = min(following, memory[ring])
     run = memory[channel + C_FIFO_HEAD]
     if run >= 0:
-        write = writes[runs[run, F_CHUNK]]
+        write = head_direction(memory, runs, writes, channel, run)
         if memory[channel + C_READS + write] < parameters[O_READ_QUEUE + write]:
             following = min(following, runs[run, F_FROM])
     if _mode_turns(memory, parameters, channel):

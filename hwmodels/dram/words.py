@@ -33,10 +33,10 @@ DIGIT_COLUMN, DIGIT_PC, DIGIT_GROUP, DIGIT_BANK, DIGIT_SID = range(5)
 # Header of a channel.
 (
     C_READS, C_WRITES, C_DRAINING, C_COLUMN_AT, C_ROW_AT, C_COLUMN_FREE, C_ROW_FREE, C_REF_DUE,
-    C_REF_LEFT, C_FIFO_HEAD, C_FIFO_TAIL, C_RETURN_HEAD, C_RETURN_TAIL, C_FREE_SLOT,
+    C_REF_LEFT, C_FIFO_HEAD, C_FIFO_TAIL, C_FIFO_WRITE, C_RETURN_HEAD, C_RETURN_TAIL, C_FREE_SLOT,
     N_READ, N_WRITE, N_ACTIVATE, N_PRECHARGE, N_PRECHARGE_ALL, N_REFRESH, N_REFRESH_PB, N_HIT,
     HEADER_WORDS,
-) = range(23)  # fmt: skip
+) = range(24)  # fmt: skip
 
 # A pseudo-channel: earliest ticks, the last four activates, bank sets, bounds, refresh, account.
 # The pairs read / write lie side by side, so that `name + kind` picks one.
