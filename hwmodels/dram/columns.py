@@ -9,7 +9,7 @@ import numpy as np
 
 from hwmodels.dram.account import account_burst
 from hwmodels.dram.compiled import inlined
-from hwmodels.dram.lanes import first_ready, raise_banks
+from hwmodels.dram.lanes import first_ready, raise_banks, settle
 from hwmodels.dram.trace import record
 from hwmodels.dram.waiting import pop, release_slot
 from hwmodels.dram.words import (
@@ -121,6 +121,7 @@ def _best_active(memory, parameters, channel, tick):  # type: ignore[no-untyped-
     """Key and pseudo-channel of the ready active request that arrived first, or FAR."""
     best = FAR
     best_pc = 0
+    best_bound = 0
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
         if memory[pc + K_ACTIVE] > tick:
@@ -135,12 +136,12 @@ def _best_active(memory, parameters, channel, tick):  # type: ignore[no-untyped-
             other, later = first_ready(
                 memory, lanes + V_WRITE_AT, lanes + V_ACTIVE, writes, memory[pc + P_WRITE_AT], tick
             )
+            bound = min(bound, later) if max(key, other) == FAR else tick + 1
             key = min(key, other)
-            bound = min(bound, later)
         memory[pc + K_ACTIVE] = bound
-        if key < best:
-            best = key
-            best_pc = pc_number
+        best, best_pc, best_bound = settle(
+            memory, best, best_pc, best_bound, key, pc_number, pc + K_ACTIVE, tick
+        )
     return best, best_pc
 
 
@@ -149,6 +150,7 @@ def _best_hit(memory, parameters, channel, tick):  # type: ignore[no-untyped-def
     """Key and pseudo-channel of the ready row hit that arrived first, or FAR."""
     best = FAR
     best_pc = 0
+    best_bound = 0
     write = memory[channel + C_DRAINING]
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
@@ -165,10 +167,11 @@ def _best_hit(memory, parameters, channel, tick):  # type: ignore[no-untyped-def
             memory[pc + P_READ_AT + write],
             tick,
         )
-        memory[pc + K_HIT_READ + write] = bound
-        if key < best:
-            best = key
-            best_pc = pc_number
+        place = pc + K_HIT_READ + write
+        memory[place] = bound
+        best, best_pc, best_bound = settle(
+            memory, best, best_pc, best_bound, key, pc_number, place, tick
+        )
     return best, best_pc
 
 
@@ -209,6 +212,9 @@ def _issue(memory, parameters, channel, pc_number, bank, active, tick, trace, to
     kind = WRITE if write else READ
     record(trace, totals, tick, channel, parameters, kind, pc_number, bank, memory[entry + S_ROW])
     release_slot(memory, channel, entry)
+    if memory[pc + P_HIT_READ + 2 * write] & (np.int64(1) << bank):
+        bound = pc + K_HIT_READ + write
+        memory[bound] = min(memory[bound], memory[lanes + bank + V_READ_AT + write * LANES])
     _allow_precharge(memory, channel, pc, lanes + bank, bank)
 
 

@@ -61,7 +61,10 @@ def raise_banks(memory, ready, bits, tick):  # type: ignore[no-untyped-def]
 
 @inlined
 def first_ready(memory, ready, keys, banks, may, tick):  # type: ignore[no-untyped-def]
-    """Least key of the banks that are ready, none before `may`, or FAR; and when to look again."""
+    """Least key of the banks that are ready, none before `may`, or FAR; and when to look again.
+
+    The bank that is found does not count for the latter; `settle` looks after it.
+    """
     if banks == 0:
         return FAR, FAR
     if may > tick:
@@ -70,8 +73,23 @@ def first_ready(memory, ready, keys, banks, may, tick):  # type: ignore[no-untyp
     if found == 0:
         return FAR, soonest(memory, ready, banks)
     if found & (found - 1) == 0:
-        return memory[keys + lowest_bit(found)], tick + 1
+        others = banks ^ found
+        bound = soonest(memory, ready, others) if others != 0 else FAR
+        return memory[keys + lowest_bit(found)], bound
     return soonest(memory, keys, found), tick + 1
+
+
+@inlined
+def settle(memory, best, best_pc, best_bound, key, pc_number, bound, tick):  # type: ignore[no-untyped-def]
+    """The earlier of two requests, with its bound's place; the later one is still ready."""
+    if key >= FAR:
+        return best, best_pc, best_bound
+    if key > best:
+        memory[bound] = tick + 1
+        return best, best_pc, best_bound
+    if best < FAR:
+        memory[best_bound] = tick + 1
+    return key, pc_number, bound
 
 
 def _place(builder: Any, memory: Any, at: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwmodels.dram.compiled import inlined
-from hwmodels.dram.lanes import at_most, first_ready, raise_banks
+from hwmodels.dram.lanes import at_most, first_ready, raise_banks, settle
 from hwmodels.dram.refreshes import forbid_activates, precharge, refresh_all, refresh_banks
 from hwmodels.dram.trace import record
 from hwmodels.dram.waiting import pop, split_hits
@@ -138,17 +138,22 @@ def _best_row_command(memory, parameters, channel, write, tick):  # type: ignore
     """Key of the earliest arrival whose activate or precharge is ready, or FAR."""
     best = FAR
     best_pc = 0
+    best_bound = 0
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
         lanes = channel + parameters[L_LANES] + pc_number * PC_LANES
-        key = FAR
-        if memory[pc + K_ACT_READ + write] <= tick:
+        bound = pc + K_ACT_READ + write
+        if memory[bound] <= tick:
             key = _best_activate(memory, parameters, pc, lanes, write, tick)
-        if memory[pc + K_PRE_READ + write] <= tick:
-            key = min(key, _best_precharge(memory, pc, lanes, write, tick))
-        if key < best:
-            best = key
-            best_pc = pc_number
+            best, best_pc, best_bound = settle(
+                memory, best, best_pc, best_bound, key, pc_number, bound, tick
+            )
+        bound = pc + K_PRE_READ + write
+        if memory[bound] <= tick:
+            key = _best_precharge(memory, pc, lanes, write, tick)
+            best, best_pc, best_bound = settle(
+                memory, best, best_pc, best_bound, key, pc_number, bound, tick
+            )
     return best, best_pc
 
 
