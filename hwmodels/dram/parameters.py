@@ -180,13 +180,14 @@ def _layout(table: dict[int, int]) -> dict[int, int]:
     bank_at = lanes_at + pcs * w.PC_LANES
     slot_at = bank_at + banks * w.BANK_WORDS
     return_at = slot_at + slots * w.SLOT_WORDS
+    words = _whole_lines(return_at + w.RETURNS * w.RETURN_WORDS)
     return {
         w.L_PC: pc_at,
         w.L_LANES: lanes_at,
         w.L_BANK: bank_at,
         w.L_SLOT: slot_at,
         w.L_RETURN: return_at,
-        w.L_WORDS: return_at + w.RETURNS * w.RETURN_WORDS,
+        w.L_WORDS: words,
     }
 
 
@@ -230,11 +231,12 @@ def controller_memory(parameters: np.ndarray) -> np.ndarray:
     view[:, [w.B_ROW, w.B_ACTIVE]] = -1
     view[:, w.B_LISTS : w.B_LISTS + 8] = -1
     view[:, [w.B_OPENED, w.B_CLOSED]] = -w.FAR
-    memory = _aligned(words * int(parameters[w.O_CHANNELS]))
-    memory.reshape(-1, words)[:] = block
-    for channel in range(0, len(memory), words):
-        _chain_slots(memory, channel, parameters)
-        _end_lists(memory, channel, parameters)
+    addresses = _link(block, parameters)
+    channels = int(parameters[w.O_CHANNELS])
+    memory = _aligned(channels * words)
+    blocks = memory.reshape(channels, words)
+    blocks[:] = block
+    blocks[:, addresses] += words * np.arange(channels)[:, None]
     return memory
 
 
@@ -245,18 +247,17 @@ def _aligned(words: int) -> np.ndarray:
     return memory[skipped : skipped + words]
 
 
-def _chain_slots(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
-    """Queue entries name each other by their place in the whole memory; all are free."""
-    first = channel + int(parameters[w.L_SLOT])
-    last = channel + int(parameters[w.L_RETURN])
-    entries = np.arange(first, last, w.SLOT_WORDS)
-    memory[channel + w.C_FREE_SLOT] = first
-    memory[entries + w.S_NEXT] = np.append(entries[1:], -1)
+def _link(block: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Chain the free queue entries and end the empty lists of the first channel.
 
-
-def _end_lists(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
-    """The first entry of an empty list is written where the list itself begins."""
-    first = channel + int(parameters[w.L_BANK])
-    banks = np.arange(first, channel + int(parameters[w.L_SLOT]), w.BANK_WORDS)
-    for at in range(w.B_LISTS, w.B_LISTS + 2 * w.LIST_WRITE, 2):
-        memory[banks + at + 1] = banks + at
+    Returns which words hold addresses, as those of other channels lie further on in the memory.
+    """
+    bank_at, slot_at, return_at = (int(parameters[i]) for i in (w.L_BANK, w.L_SLOT, w.L_RETURN))
+    entries = np.arange(slot_at, return_at, w.SLOT_WORDS)
+    block[w.C_FREE_SLOT] = slot_at
+    block[entries + w.S_NEXT] = np.append(entries[1:], -1)
+    # The first entry of an empty list is written where the list itself begins.
+    banks = np.arange(bank_at, slot_at, w.BANK_WORDS)
+    lists = banks[:, None] + np.arange(w.B_LISTS, w.B_LISTS + 2 * w.LIST_WRITE, 2)
+    block[lists + 1] = lists
+    return np.concatenate(([w.C_FREE_SLOT], entries[:-1] + w.S_NEXT, lists.ravel() + 1))
