@@ -107,7 +107,7 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
         channel = number * parameters[L_WORDS]
         if memory[channel + C_FIFO_HEAD] < 0:
             memory[channel + C_FIFO_HEAD] = run
-            memory[channel + C_FIFO_WRITE] = -1
+            memory[channel + C_FIFO_WRITE] = -1  # not looked up yet
         else:
             runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
         memory[channel + C_FIFO_TAIL] = run
@@ -134,7 +134,10 @@ def finish_burst(totals, left, finished, sizes, chunk, tick):  # type: ignore[no
 
 @inlined
 def head_direction(memory, runs, writes, channel, run):  # type: ignore[no-untyped-def]
-    """Whether the head of a channel's FIFO is a write; noted, as its run and chunk lie far away."""
+    """Whether the head of a channel's FIFO is a write.
+
+    Noted in the channel, as a full queue asks again every tick, and run and chunk lie far away.
+    """
     write = memory[channel + C_FIFO_WRITE]
     if write < 0:
         write = writes[runs[run, F_CHUNK]]
@@ -146,7 +149,10 @@ def head_direction(memory, runs, writes, channel, run):  # type: ignore[no-untyp
 def accept(  # type: ignore[no-untyped-def]
     memory, parameters, digits, runs, totals, channel, writes, sizes, left, finished, tick
 ):
-    """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head."""
+    """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head.
+
+    Called once a tick, as a key holds the tick and the number in it.
+    """
     for number in range(ACCEPTED_A_TICK):
         run = memory[channel + C_FIFO_HEAD]
         if run < 0:

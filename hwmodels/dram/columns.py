@@ -94,9 +94,8 @@ def column_slot(memory, parameters, channel, tick, trace, totals):  # type: igno
     if not active and memory[channel + C_REF_LEFT] == 0:
         key, pc_number = _best_hit(memory, parameters, channel, tick)
     if key < FAR:
-        _issue(
-            memory, parameters, channel, pc_number, key & BANK_OF_KEY, active, tick, trace, totals
-        )
+        bank = key & BANK_OF_KEY
+        _issue(memory, parameters, channel, pc_number, bank, active, tick, trace, totals)
     note_next_column(memory, parameters, channel, tick)
 
 
@@ -154,23 +153,17 @@ def _best_hit(memory, parameters, channel, tick):  # type: ignore[no-untyped-def
     write = memory[channel + C_DRAINING]
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
-        if memory[pc + K_HIT_READ + write] > tick:
+        bound = pc + K_HIT_READ + write
+        if memory[bound] > tick:
             continue
         lanes = channel + parameters[L_LANES] + pc_number * PC_LANES
         hits = memory[pc + P_HIT_READ + 2 * write]
         keys = lanes + V_HITS + write * V_WRITE
-        key, bound = first_ready(
-            memory,
-            lanes + V_READ_AT + write * LANES,
-            keys,
-            hits,
-            memory[pc + P_READ_AT + write],
-            tick,
-        )
-        place = pc + K_HIT_READ + write
-        memory[place] = bound
+        ready = lanes + V_READ_AT + write * LANES
+        may = memory[pc + P_READ_AT + write]
+        key, memory[bound] = first_ready(memory, ready, keys, hits, may, tick)
         best, best_pc, best_bound = settle(
-            memory, best, best_pc, best_bound, key, pc_number, place, tick
+            memory, best, best_pc, best_bound, key, pc_number, bound, tick
         )
     return best, best_pc
 
@@ -212,9 +205,7 @@ def _issue(memory, parameters, channel, pc_number, bank, active, tick, trace, to
     kind = WRITE if write else READ
     record(trace, totals, tick, channel, parameters, kind, pc_number, bank, memory[entry + S_ROW])
     release_slot(memory, channel, entry)
-    if memory[pc + P_HIT_READ + 2 * write] & (np.int64(1) << bank):
-        bound = pc + K_HIT_READ + write
-        memory[bound] = min(memory[bound], memory[lanes + bank + V_READ_AT + write * LANES])
+    _allow_next_hit(memory, pc, lanes + bank, bank, write)
     _allow_precharge(memory, channel, pc, lanes + bank, bank)
 
 
@@ -262,6 +253,14 @@ def _forbid_after_read(memory, parameters, pc, lanes, bank, tick):  # type: igno
         raise_banks(memory, lanes + V_READ_AT, others, tick + parameters[T_CCDR])
     _raise(memory, pc + P_WRITE_AT, tick + parameters[T_RTW])
     _raise(memory, lanes + bank + V_PRE_AT, tick + parameters[T_RTP])
+
+
+@inlined
+def _allow_next_hit(memory, pc, lane, bank, write):  # type: ignore[no-untyped-def]
+    """The bank may hold more hits of the kind, which its bound has left out."""
+    if memory[pc + P_HIT_READ + 2 * write] & (np.int64(1) << bank):
+        bound = pc + K_HIT_READ + write
+        memory[bound] = min(memory[bound], memory[lane + V_READ_AT + write * LANES])
 
 
 @inlined

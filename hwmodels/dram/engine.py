@@ -1,4 +1,7 @@
-"""The compiled controller: all channels tick by tick, but for ticks in which nothing can happen.
+"""The compiled controller: every channel tick by tick, but for ticks in which nothing can happen.
+
+Channels meet only where chunks end and begin. Where that is known for some ticks ahead, a channel
+goes through all of these before the next one does.
 
 In a tick: new chunks, up to four bursts accepted a channel, returned data, refreshes that become
 due, the write-drain mode, the column slot, the row slot. The tests have the same in plain Python.
@@ -118,10 +121,10 @@ def _look_ahead(  # type: ignore[no-untyped-def]
     memory, parameters, runs, totals, wake, due, starts, sizes, arrivals, left, issued, finished,
     outstanding, tick,
 ):  # fmt: skip
-    """Issue chunks and take returned data tick by tick; the last tick that was looked at.
+    """Issue chunks and take returned data from this tick on; the last tick that was looked at.
 
-    What returns before the latency of a read is over was read before, so that each channel can
-    then go through all these ticks alone, while its memory stays in the processor's cache.
+    What returns before the latency of a read is over was read before. So each channel can go
+    through all of these ticks alone, while its memory stays in the processor's cache.
     """
     chunks = starts.shape[0]
     last = tick + max(totals[X_AHEAD] - 1, 0)

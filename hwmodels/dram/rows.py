@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwmodels.dram.compiled import inlined
-from hwmodels.dram.lanes import at_most, first_ready, raise_banks, settle
+from hwmodels.dram.lanes import first_ready, no_later, raise_banks, settle
 from hwmodels.dram.refreshes import forbid_activates, precharge, refresh_all, refresh_banks
 from hwmodels.dram.trace import record
 from hwmodels.dram.waiting import pop, split_hits
@@ -178,7 +178,7 @@ def _best_precharge(memory, pc, lanes, write, tick):  # type: ignore[no-untyped-
     # A bank with an earlier hit waits: the column command that serves it lowers the bound again.
     hits = banks & memory[pc + P_HIT_READ + 2 * write]
     if hits != 0:
-        banks ^= at_most(memory, lanes + V_HITS + write * V_WRITE, keys, SAME_ARRIVAL, hits)
+        banks ^= no_later(memory, lanes + V_HITS + write * V_WRITE, keys, SAME_ARRIVAL, hits)
     key, bound = first_ready(memory, lanes + V_PRE_AT, keys, banks, memory[pc + P_PRE_AT], tick)
     memory[pc + K_PRE_READ + write] = bound
     return key

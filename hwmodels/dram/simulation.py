@@ -73,7 +73,8 @@ def _run(
     totals[w.X_FROM_BURSTS] = 0
     totals[w.X_STEADY] = int(steady)
     channels = int(parameters[w.O_CHANNELS])
-    # Writes are done as soon as they are taken, and traces are in the order of ticks.
+    # Reads end a known time after their command. Writes end as soon as they are taken, and a trace
+    # is in the order of ticks.
     if trace_commands == 0 and not chunks.writes.any():
         totals[w.X_AHEAD] = parameters[w.T_LATENCY]
     wake = np.full(channels, memory[w.C_REF_DUE], np.int64)

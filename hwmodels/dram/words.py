@@ -1,7 +1,7 @@
 """Where the compiled controller keeps what: names of the words of its flat integer memory.
 
-One int64 array holds all channels, a block each: a header, then pseudo-channels, stack ids, bank
-groups, banks, queue entries and reads on their way back. A flat block is what numba passes on
+One int64 array holds all channels, a block each: a header, then pseudo-channels, lanes of their
+banks, banks, queue entries and reads on their way back. A flat block is what numba passes on
 cheaply and what stays in the processor's cache.
 """
 
@@ -68,9 +68,9 @@ PC_WORDS = 48
 # Row hits come first, then misses; those of writes lie LIST_WRITE further on.
 LIST_MISS, LIST_WRITE = 2, 4
 
-# What the choice among the banks of a pseudo-channel looks at, a lane a bank: the earliest tick of
-# a command, with what its bank group and the stack ids forbid, and the keys of the active request
-# and of the first request of each list. A lane is a row of LANES words.
+# What the choice among the banks of a pseudo-channel looks at, in rows of a word a bank: earliest
+# ticks, with what bank group and stack id forbid, then the keys of the active request and of the
+# first request of each list.
 (
     V_READ_AT, V_WRITE_AT, V_ACT_AT, V_PRE_AT, V_ACTIVE, V_HITS, V_MISSES, V_HIT_WRITES,
     V_MISS_WRITES, PC_LANES,
@@ -88,8 +88,9 @@ RETURNS = 256  # reads on their way back in one channel: a power of two above la
 RETURN_WORDS = 2
 
 # The source: runs of bursts that wait at a channel, and the counts of the whole simulation.
+# Runs may be issued ahead of the tick that a channel has come to: none is seen before F_FROM.
 F_CHUNK, F_BURST, F_COUNT, F_NEXT, F_FROM = range(5)
-RUN_WORDS = 8
+RUN_WORDS = 8  # a cache line
 (
     X_NEXT, X_IN_FLIGHT, X_DONE, X_DONE_BYTES, X_BURSTS, X_FREE_RUN, X_WARM_UP, X_FROM,
     X_FROM_BYTES, X_FROM_BURSTS, X_UNTIL, X_UNTIL_BYTES, X_UNTIL_BURSTS, X_LAST, X_TRACED,
