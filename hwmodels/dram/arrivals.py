@@ -107,7 +107,6 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
         channel = number * parameters[L_WORDS]
         if memory[channel + C_FIFO_HEAD] < 0:
             memory[channel + C_FIFO_HEAD] = run
-            memory[channel + C_FIFO_WRITE] = -1  # not looked up yet
         else:
             runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
         memory[channel + C_FIFO_TAIL] = run
@@ -169,7 +168,7 @@ def accept(  # type: ignore[no-untyped-def]
         runs[run, F_COUNT] -= 1
         if runs[run, F_COUNT] == 0:
             memory[channel + C_FIFO_HEAD] = runs[run, F_NEXT]
-            memory[channel + C_FIFO_WRITE] = -1
+            memory[channel + C_FIFO_WRITE] = -1  # of the next head, not looked up yet
             runs[run, F_NEXT] = totals[X_FREE_RUN]
             totals[X_FREE_RUN] = run
         order = tick * ACCEPTED_A_TICK + number

@@ -211,7 +211,7 @@ def controller_memory(parameters: np.ndarray) -> np.ndarray:
     """Memory of all channels at rest: banks closed, queues empty, refreshes not yet due."""
     words = int(parameters[w.L_WORDS])
     block = np.zeros(words, dtype=np.int64)
-    block[[w.C_FIFO_HEAD, w.C_FIFO_TAIL]] = -1
+    block[[w.C_FIFO_HEAD, w.C_FIFO_TAIL, w.C_FIFO_WRITE]] = -1
     block[[w.C_COLUMN_AT, w.C_ROW_AT]] = w.FAR
     block[w.C_DRAINING] = 1  # no read waits
     per_bank = parameters[w.O_REFRESH] == w.REFRESH_PER_BANK
