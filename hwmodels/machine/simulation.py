@@ -111,9 +111,14 @@ def traced_run(
     runs[:, d.F_NEXT] = np.append(np.arange(1, len(runs)), -1)
     wake = np.full(machine.channels, memory[d.C_REF_DUE], np.int64)
     words = table.words
-    views = (table.view(at, table.chunks) for at in (w.O_WRITES, w.O_SIZES, w.O_LEFT, w.O_FINISHED))
+    writes, sizes, left, finished = (
+        table.view(at, table.chunks) for at in (w.O_WRITES, w.O_SIZES, w.O_LEFT, w.O_FINISHED)
+    )
     no_trace = np.zeros((0, d.TRACE_WORDS), np.int64)
-    run_machine(words, memory, parameters, digits, runs, totals, wake, *views, no_trace)
+    run_machine(
+        words, memory, parameters, digits, runs, totals, wake, writes, sizes, left, finished,
+        no_trace,
+    )  # fmt: skip
     if words[w.T_FAULT]:
         raise AssertionError(f"the machine stopped with fault {words[w.T_FAULT]}")
     traced = table.records(w.O_LANES, w.LANE_WORDS, int(words[w.T_LANES])).copy()

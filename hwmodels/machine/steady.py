@@ -13,7 +13,7 @@ same as the others.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -118,10 +118,9 @@ class _Key:
         digest = hashlib.sha256(repr((regions, kinds, gap_s, end_s)).encode())
         for each in arrays:
             digest.update(len(each).to_bytes(8, "little") + each)
-        facts = {
-            **asdict(replace(machine, preset=None)),
-            "preset": machine.preset.model_dump(mode="json"),
-        }  # type: ignore[arg-type]
+        facts = {each.name: getattr(machine, each.name) for each in fields(machine)}
+        facts["preset"] = machine.preset.model_dump(mode="json")
+        facts["cache"] = asdict(machine.cache)
         return entry_key({"launch": digest.hexdigest(), "machine": facts, "budget": BUDGET})
 
 

@@ -21,7 +21,7 @@ from hwmodels.machine.program import (
 from simulator.engine.kernel_section import CoreRule
 from simulator.kernels import index_logits, sparse_core, top_k
 from simulator.kernels.core_rates import core_rate
-from simulator.kernels.moved_blocks import after_first_load, passed
+from simulator.kernels.moved_blocks import THREAD_REGISTERS_BYTES, after_first_load, passed
 from simulator.kernels.sparse_core import BF16_BYTES, BLOCK_KEYS, KeyTime, Queries
 from simulator.kernels.warmth import warm_share
 
@@ -311,20 +311,21 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
     each = keys / parts / max(steps, 1)
     nbytes = max(32, int(each * _one(call.score_bytes)))
     threads = int(min(top_k.FULL_THREADS, max(k, 128))) if version == 1 else top_k.FULL_THREADS
-    common = {
-        "threads": threads,
-        "registers_bytes": threads * 32 * 4,
-        "fixed_bytes": int(min(top_k.TIE_BUFFER * 8, chip.smem_bytes_per_core // 2)),
-    }
-    search = Block(
+    plain = Block(
+        prologue=Work(vector=short),
+        stage=Work(),
+        threads=threads,
+        registers_bytes=threads * THREAD_REGISTERS_BYTES,
+        fixed_bytes=int(min(top_k.TIE_BUFFER * 8, chip.smem_bytes_per_core // 2)),
+    )
+    search = replace(
+        plain,
         prologue=Work(vector=first),
         stage=Work(vector=score * each, wait=wait * each),
         epilogue=Work(vector=again / top_k.TIE_OVERLAP, wait=again / top_k.TIE_OVERLAP),
         accesses=(Access(region=0, nbytes=nbytes, row_bytes=nbytes * max(steps, 1)),),
         in_flight=4,
-        **common,
     )
-    plain = Block(prologue=Work(vector=short), stage=Work(), **common)
     many, few = round(searched) * parts, max(0, round(rows - searched))
     if many + few == 0:
         few = 1

@@ -29,7 +29,7 @@ def _collective(family: Any, sizes: Sizes, chip: ChipSpec, constants: Constants)
     return collective_blocks(family.parts(columns_of(sizes), chip, constants), chip, steps)
 
 
-BUILDERS: dict[type[Family], Builder] = {
+BUILDERS: dict[Any, Builder] = {
     GemmFamily: lambda f, s, chip, c: gemm_blocks(f.kernel, s, chip, c),
     MoeFamily: moe_blocks,
     IndexLogits: lambda f, s, chip, c: index_blocks(s, chip, c),

@@ -289,10 +289,10 @@ def _chunked(
         fixed_bytes=load,
         in_flight=1,
     )
-    regions = tuple(
+    read, written = (
         Region(nbytes=max(size * chunks * tokens, 64), warm=warm) for size in (load, store)
     )
-    return equal_blocks(block, tokens, chunks), regions
+    return equal_blocks(block, tokens, chunks), (read, written)
 
 
 def _of_streams(region: int, nbytes: int, chunks: int, streams: int, stores: bool) -> Access:
