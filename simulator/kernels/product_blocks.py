@@ -167,6 +167,8 @@ OPERAND_SHARES = 2
 _PARTS_OF_STEP = 8
 # Resident blocks of a core in Triton's kernels: four stages of operands each leave room for two.
 TRITON_BLOCKS = 2
+# Steps whose operands are loaded ahead: in Triton's default configuration, and in other kernels.
+TRITON_STEPS, PIPELINED_STEPS = 2, 5
 
 
 def _grouped(
@@ -174,8 +176,8 @@ def _grouped(
 ) -> tuple[Launch, list[Region]]:
     """Tiles of all experts; each takes its expert's weights from memory, once for all its tiles.
 
-    Assumes: a kernel with a bound of its own on operands in flight has it divided evenly over the
-        parts of a step.
+    Assumes: a bound on operands in flight was fitted where weights come from memory: tiles that
+        share an expert's weights find them in cache, and have all their stages in flight.
     """
     tiles = gemm.experts.tiles[0].astype(np.int64)
     counts = _whole_counts(gemm.experts.experts[0])
@@ -189,13 +191,14 @@ def _grouped(
     wait = 0.0
     if "operand_bytes_per_clock" in constants:
         wait = max(0.0, step_bytes / constants["operand_bytes_per_clock"] - matrix)
-    parts, depth, resident = 1, 5, 1
+    parts, depths, resident = 1, (PIPELINED_STEPS, PIPELINED_STEPS), 1
     if "stream_bytes_per_clock" in constants:
-        parts = _PARTS_OF_STEP
+        parts, resident = _PARTS_OF_STEP, TRITON_BLOCKS
         flight = constants["stream_bytes_per_clock"] * chip.dram_latency_s * chip.clock_hz
+        many = min(TRITON_BLOCKS, -(-int((tiles * counts).sum()) * across // chip.core_count))
         # Beside those on their way, one part is at work.
-        depth = 1 + max(1, round(flight / TRITON_BLOCKS / (step_bytes / parts)))
-        resident = TRITON_BLOCKS
+        depth = 1 + max(1, round(flight / max(many, 1) / (step_bytes / parts)))
+        depths = (depth, max(depth, TRITON_STEPS * parts))
     weight = moe_gemm.STEP_DEPTH * moe_gemm.TILE_COLUMNS * _one(gemm.value_bytes) / parts
     activation = moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / parts
     weight_bytes, activation_bytes = max(32, int(weight)), max(32, int(activation))
@@ -211,8 +214,10 @@ def _grouped(
     within = np.concatenate([np.arange(t * across) for t in expert_tiles]) if len(own) else own
     column = within // np.maximum(np.repeat(expert_tiles, expert_tiles * across), 1)
     # Of two tiles of one expert's rows each loads its half of the weights.
-    paired = np.repeat(expert_tiles, expert_tiles * across) > 1
-    place = (own * across + column) * OPERAND_SHARES + np.where(paired, within % OPERAND_SHARES, 0)
+    tokens_of = np.repeat(expert_tiles, expert_tiles * across)
+    paired = tokens_of > 1
+    half = within % np.maximum(tokens_of, 1) * OPERAND_SHARES // np.maximum(tokens_of, 1)
+    place = (own * across + column) * OPERAND_SHARES + half
     if not len(place):
         place = np.zeros(1, np.int64)
     kinds = tuple(
@@ -238,7 +243,7 @@ def _grouped(
             threads=PRODUCT_THREADS // resident,
             in_flight=depth,
         )
-        for share in (1, OPERAND_SHARES)
+        for share, depth in zip((1, OPERAND_SHARES), depths, strict=True)
     )
     launch = Launch(
         kinds=kinds,
