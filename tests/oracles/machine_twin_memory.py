@@ -113,9 +113,7 @@ def chunk_at(machine: MachineSpec, address: int, nbytes: int, write: bool, at: i
     number ^= (((row ^ (row >> 7)) * _GOLDEN & _WORD) >> 40) % channels
     row ^= mixed(row // 8) % 8
     first = row * (BLOCK_BYTES // BURST_BYTES)
-    bursts = range(
-        first + within // BURST_BYTES, first + (within + nbytes - 1) // BURST_BYTES + 1
-    )
+    bursts = range(first + within // BURST_BYTES, first + (within + nbytes - 1) // BURST_BYTES + 1)
     return Chunk(write, at, stack * channels + number, bursts, left=len(bursts))
 
 
