@@ -105,7 +105,7 @@ def _accesses(rng: random.Random, regions: int, loads: int, stores: int) -> tupl
 
 def _work(rng: random.Random) -> Work:
     def clocks() -> float:
-        return rng.choice([0.0, 0.0, rng.randrange(300) / 2])
+        return rng.choice([0.0, 0.0, rng.randrange(300) / 2, rng.randrange(2000) / 2])
 
     return Work(
         matrix=clocks(),

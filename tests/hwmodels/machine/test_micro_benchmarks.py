@@ -21,14 +21,13 @@ from hwmodels.machine.program import (
     Work,
     equal_blocks,
 )
-from hwmodels.machine.simulation import MachineResult, run_program
+from hwmodels.machine.simulation import MachineResult, depth_of, run_program
 from hwmodels.machine.spec import MachineSpec, machine_of
 from simulator.basis.errors import UnsupportedError
 from tests.hwmodels.machine.programs import some_program
 
 CHIPS = ("h200", "b200")
 GIGABYTE = 1 << 30
-MOST_THREADS = 2048
 
 
 def machine(chip: str) -> MachineSpec:
@@ -245,6 +244,20 @@ def test_registers_and_threads_bound_blocks_too() -> None:
     on = machine("h200")
     for needs in ({"threads": 1024}, {"registers_bytes": on.register_bytes // 2}):
         assert run_program(waits(1000, 1, **needs), on).slots == 2 * on.cores
+
+
+def test_stages_in_flight_are_bounded_by_the_block_and_its_core() -> None:
+    on = replace(machine("h200"), shared_bytes=100_000, copy_bytes=60_000)
+    load = Access(region=0, nbytes=8000, row_bytes=0)
+    store = replace(load, stores=True)
+    block = Block(stage=NOTHING, accesses=(load, store), in_flight=10)
+    assert depth_of(block, on) == 7  # copies of 8,000 bytes in 60,000
+    assert depth_of(replace(block, in_flight=3), on) == 3
+    assert depth_of(replace(block, flight_bytes=47_999), on) == 5
+    assert depth_of(replace(block, flight_bytes=100), on) == 1
+    # Stages of 20,000 bytes beside 39,000 in 100,000.
+    assert depth_of(replace(block, stage_bytes=20_000, fixed_bytes=39_000), on) == 3
+    assert depth_of(replace(block, in_flight=40, accesses=(store,)), on) == 16
 
 
 def test_a_block_that_no_core_holds_is_refused() -> None:
