@@ -13,7 +13,7 @@ from tests.hwmodels.machine.programs import on_cores, some_machine, some_program
 from tests.oracles.machine_twin import MachineTwin
 from tests.sampling import tenth
 
-SEEDS = range(240)
+SEEDS = range(210)
 
 
 def assert_same(program: KernelProgram, machine: MachineSpec) -> None:
