@@ -11,6 +11,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
+from hwmodels.chip_sections import (
+    Cache,
+    Cores,
+    Launch,
+    Matrix,
+    Memory,
+    NearCache,
+    Noc,
+    Power,
+    ScaleUp,
+    Vector,
+)
+from hwmodels.dram.memory_preset import memory_preset
 from simulator.basis.data_files import (
     find_data_file,
     is_path,
@@ -19,128 +32,24 @@ from simulator.basis.data_files import (
     path_beside,
 )
 from simulator.basis.errors import InputError, unknown_name
-from simulator.basis.sourced import (
-    Bits,
-    BitsPerSecond,
-    Bytes,
-    BytesPerClock,
-    BytesPerSecond,
-    Count,
-    FlopsPerClock,
-    FlopsPerSecond,
-    Hertz,
-    Seconds,
-    Sourced,
-    Watts,
+from simulator.basis.sourced import Count, Sourced
+from simulator.basis.yaml_loader import (
+    KeyFaultError,
+    LineMap,
+    StrictModel,
+    compose_yaml,
+    dotted,
+    validate_data,
 )
-from simulator.basis.yaml_loader import StrictModel, load_yaml
 
 _CHIPS = Path(__file__).parent / "chips"
+# What is taken where a chip's file does not say; each stands in the property that reads it.
+_CORE_PORT = 64.0
+_THREADS = 2048
+_BLOCKS = 32
+_REGISTER_BYTES = 256 * 1024
+_MATRIX_CLOCKS = 32
 MatrixDtype = Literal["bf16", "fp16", "fp8", "fp4", "int8", "tf32", "fp32"]
-
-
-class Memory(StrictModel):
-    """Device memory. `bandwidth` is the peak that streams approach; `pin_rate` as shipped."""
-
-    type: str
-    capacity: Bytes
-    bandwidth: BytesPerSecond
-    stacks: Count
-    channels_per_stack: Count
-    channel_width: Bits
-    pin_rate: BitsPerSecond
-    latency: Seconds
-
-
-class Cache(StrictModel):
-    """A cache between the cores and memory; a sector is the unit that a miss fetches.
-
-    `latency` is that of the partition beside a core, `far_latency` of the others.
-    """
-
-    name: str
-    capacity: Bytes
-    read_bandwidth: BytesPerSecond
-    latency: Seconds
-    line: Bytes
-    sector: Bytes
-    ways: Count | None = None
-    partitions: Count | None = None
-    far_latency: Seconds | None = None
-
-
-class NearCache(StrictModel):
-    """Cache that one group of cores has to itself, where the last level is further away."""
-
-    name: str
-    capacity: Bytes
-    read_bandwidth: BytesPerSecond
-
-
-class Cores(StrictModel):
-    """Compute cores and their own SRAM, a size for one core.
-
-    `clock` is what kernels run at unthrottled, `peak_clock` what the datasheet's matrix peak
-    assumes; `scratchpad` is the memory that software fills for the matrix unit. L0 buffers make
-    the cores cube cores; `cube_to_vector` is the way between them and the vector cores.
-    """
-
-    kind: str
-    count: Count
-    clock: Hertz
-    peak_clock: Hertz
-    matrix_flops_per_clock: FlopsPerClock
-    scratchpad: Bytes
-    l1_and_scratchpad: Bytes | None = None
-    l1_cache: Bytes | None = None
-    register_file: Bytes | None = None
-    vector_core_count: Count | None = None
-    unified_buffer: Bytes | None = None
-    l0a: Bytes | None = None
-    l0b: Bytes | None = None
-    l0c: Bytes | None = None
-    l1_to_l0a: BytesPerClock | None = None
-    l1_to_l0b: BytesPerClock | None = None
-    cube_to_vector: Literal["llc", "direct"] = "llc"
-
-
-class Matrix(StrictModel):
-    """Peak dense matrix rates by operand type; absent where the chip has no unit for it."""
-
-    bf16: FlopsPerSecond | None = None
-    fp16: FlopsPerSecond | None = None
-    fp8: FlopsPerSecond | None = None
-    fp4: FlopsPerSecond | None = None
-    int8: FlopsPerSecond | None = None
-    tf32: FlopsPerSecond | None = None
-    fp32: FlopsPerSecond | None = None
-
-
-class Vector(StrictModel):
-    """Rates outside the matrix units: FP32 arithmetic, and exponentials and the like."""
-
-    fp32: FlopsPerSecond
-    special: FlopsPerSecond
-
-
-class Launch(StrictModel):
-    """Time from one small kernel to the next: replayed from a graph, or launched on a stream."""
-
-    graph_gap: Seconds
-    stream_gap: Seconds
-
-
-class ScaleUp(StrictModel):
-    """The chip's share of the links to its neighbours, one way."""
-
-    bandwidth: BytesPerSecond
-
-
-class Power(StrictModel):
-    """Power limit of the package, and of its share of a whole server where known."""
-
-    tdp: Watts
-    all_in: Watts | None = None
 
 
 class ChipSpec(StrictModel):
@@ -155,6 +64,7 @@ class ChipSpec(StrictModel):
     memory: Memory
     llc: Cache
     near_cache: NearCache | None = None
+    noc: Noc = Noc()
     cores: Cores
     matrix: Matrix
     vector: Vector
@@ -218,6 +128,34 @@ class ChipSpec(StrictModel):
         return self.llc.sector.whole
 
     @property
+    def llc_slices(self) -> int:
+        """Parts of the last-level cache that serve requests side by side.
+
+        Assumes: one slice a memory channel where the chip's file gives no number.
+        """
+        return self.llc.slices.whole if self.llc.slices else self.hbm_channels
+
+    @property
+    def core_port_bytes_per_clock(self) -> float:
+        """Bytes a clock that one core takes from the on-chip network.
+
+        Assumes: 64 where the chip's file gives no number, two sectors of 32 bytes.
+        """
+        return self.noc.core_port.si if self.noc.core_port else _CORE_PORT
+
+    @property
+    def partition_link_bytes_per_s(self) -> float | None:
+        """Rate between two partitions of the last-level cache, one way; None where it has one.
+
+        Assumes: half of the cache's read bandwidth where the chip's file gives no number: what the
+            cores beside one of two partitions take if all of it lies in the other.
+        """
+        if self.llc.partitions is None or self.llc.partitions.whole == 1:
+            return None
+        link = self.noc.partition_link
+        return link.si if link else self.llc_bandwidth_bytes_per_s / 2
+
+    @property
     def core_count(self) -> int:
         """Cores with a matrix unit: SMs, CUs or AI cores."""
         return self.cores.count.whole
@@ -227,42 +165,6 @@ class ChipSpec(StrictModel):
         """Cores with a vector unit; the same cores unless the chip has its own kind for it."""
         own = self.cores.vector_core_count
         return own.whole if own else self.core_count
-
-    @property
-    def register_bytes_per_core(self) -> int:
-        return self.cores.register_file.whole if self.cores.register_file else 262144
-
-    @property
-    def threads_per_core(self) -> int:
-        return 2048
-
-    @property
-    def blocks_per_core(self) -> int:
-        return 32
-
-    @property
-    def copy_bytes_per_core(self) -> int:
-        return 262144
-
-    @property
-    def matrix_fill_clocks(self) -> float:
-        return 32.0
-
-    @property
-    def matrix_issue_clocks(self) -> float:
-        return 0.0
-
-    @property
-    def core_port_bytes_per_clock(self) -> float:
-        return 128.0
-
-    @property
-    def partition_link_bytes_per_s(self) -> float | None:
-        return None
-
-    @property
-    def llc_slices(self) -> int:
-        return self.hbm_channels
 
     @property
     def clock_hz(self) -> float:
@@ -278,6 +180,66 @@ class ChipSpec(StrictModel):
     def smem_bytes_per_core(self) -> int:
         """Software-managed memory beside one matrix unit: shared memory, LDS or L1 buffer."""
         return self.cores.scratchpad.whole
+
+    @property
+    def is_cube(self) -> bool:
+        """True where the cores are cube cores with L0 buffers, which run one program each."""
+        return any((self.cores.l0a, self.cores.l0b, self.cores.l0c))
+
+    @property
+    def threads_per_core(self) -> int:
+        """Threads resident on one core at most.
+
+        Assumes: 2048 where the chip's file gives no number, or 1 on a cube core.
+        """
+        given = self.cores.threads
+        return given.whole if given else 1 if self.is_cube else _THREADS
+
+    @property
+    def blocks_per_core(self) -> int:
+        """Blocks of threads resident on one core at most.
+
+        Assumes: 32 where the chip's file gives no number, or 1 on a cube core.
+        """
+        given = self.cores.blocks
+        return given.whole if given else 1 if self.is_cube else _BLOCKS
+
+    @property
+    def copy_bytes_per_core(self) -> int:
+        """Bytes that the asynchronous copies of one core keep in flight at most.
+
+        Assumes: as many as its scratchpad takes where the chip's file gives no number.
+        """
+        given = self.cores.copy_bytes
+        return given.whole if given else self.smem_bytes_per_core
+
+    @property
+    def register_bytes_per_core(self) -> int:
+        """What holds the operands and sums of one core's matrix unit: registers, or L0 buffers.
+
+        Assumes: 256 KiB where the chip's file gives neither.
+        """
+        cores = self.cores
+        if cores.register_file:
+            return cores.register_file.whole
+        buffers = (cores.l0a, cores.l0b, cores.l0c)
+        return sum(buffer.whole for buffer in buffers if buffer) or _REGISTER_BYTES
+
+    @property
+    def matrix_fill_clocks(self) -> int:
+        """Clocks from a matrix instruction's issue to its result.
+
+        Assumes: 32 where the chip's file gives no number.
+        """
+        return self.cores.matrix_fill.whole if self.cores.matrix_fill else _MATRIX_CLOCKS
+
+    @property
+    def matrix_issue_clocks(self) -> int:
+        """Clocks between dependent matrix instructions of a block.
+
+        Assumes: 32 where the chip's file gives no number.
+        """
+        return self.cores.matrix_issue.whole if self.cores.matrix_issue else _MATRIX_CLOCKS
 
     def matrix_flops_per_s(self, dtype: str) -> float | None:
         """Peak dense rate of a multiply-add type, or None where the chip has no unit for it.
@@ -339,8 +301,31 @@ def find_chip(name_or_path: str | Path) -> ChipSpec:
 @lru_cache(maxsize=64)
 def _load(path: Path, _resolved: Path, _changed_ns: int, own: bool) -> ChipSpec:
     """Chip of a file that has not changed since; errors name the path as the user gave it."""
-    spec = load_yaml(path, ChipSpec)
-    if not own:
-        return spec
-    changes = {"name": named_after(spec.name, path), "node": path_beside(path, spec.node)}
-    return spec.model_copy(update=changes)
+    data, lines = compose_yaml(path)
+    spec = validate_data(data, lines, ChipSpec)
+    if own:
+        changes = {"name": named_after(spec.name, path), "node": path_beside(path, spec.node)}
+        spec = spec.model_copy(update=changes)
+    if spec.memory.preset is not None:
+        preset = path_beside(path, spec.memory.preset)
+        memory = spec.memory.model_copy(update={"preset": preset})
+        spec = spec.model_copy(update={"memory": memory})
+    _check_preset(spec, lines)
+    return spec
+
+
+def _check_preset(spec: ChipSpec, lines: LineMap) -> None:
+    """Refuse a preset that is not there, and numbers of it that contradict each other.
+
+    A memory that names none and replaces nothing is asked for its preset where it is simulated.
+    """
+    if spec.memory.preset is None and not spec.memory.replaced:
+        return
+    try:
+        memory_preset(spec.memory)
+    except KeyFaultError as fault:
+        keys = ("memory", *fault.keys)
+        raise lines.error(keys, f"{dotted(keys)!r}: {fault.sentence}", fault.kind) from None
+    except InputError as error:
+        keys = ("memory", "preset")
+        raise lines.error(keys, f"{dotted(keys)!r}: {error.message}", type(error)) from None

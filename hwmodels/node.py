@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from hwmodels.chip import find_chip
+from hwmodels.chip import ChipSpec, find_chip
 from simulator.basis.data_files import find_data_file, is_path, list_data_names, path_beside
 from simulator.basis.errors import InputError
 from simulator.basis.sourced import BytesPerSecond, Count, Seconds
@@ -19,7 +19,7 @@ LinkKind = Literal["NVLink4", "NVLink5", "HCCS", "UB", "InfinityFabric"]
 
 
 class ScaleUpLink(StrictModel):
-    """Links inside the node; their bandwidth is the chip's (`scale_up` of the chip's file).
+    """Links inside the node; their bandwidth is the chip's unless it is given here.
 
     In a `mesh` every pair of chips has its own link, an even share of the chip's bandwidth; through
     a `switch` a chip may send its whole bandwidth to one peer.
@@ -29,6 +29,7 @@ class ScaleUpLink(StrictModel):
     topology: Literal["switch", "mesh"]
     latency: Seconds
     in_switch_reduction: bool
+    bandwidth: BytesPerSecond | None = None
 
 
 class Link(StrictModel):
@@ -57,7 +58,8 @@ class NodeSpec(StrictModel):
     @property
     def link_bytes_per_s(self) -> float:
         """Scale-up bandwidth of one chip, one way."""
-        return find_chip(self.chip).scale_up_bytes_per_s
+        own = self.scale_up.bandwidth
+        return own.si if own else find_chip(self.chip).scale_up_bytes_per_s
 
     @property
     def peer_bytes_per_s(self) -> float:
@@ -94,6 +96,14 @@ class NodeSpec(StrictModel):
     def scale_out_latency_s(self) -> float:
         """Time of an empty message to another node."""
         return self.scale_out.latency.si
+
+    def with_links_of(self, chip: ChipSpec) -> NodeSpec:
+        """The node with the links of an edited chip of its kind."""
+        edited = chip.scale_up.bandwidth
+        if edited == find_chip(self.chip).scale_up.bandwidth:
+            return self
+        links = self.scale_up.model_copy(update={"bandwidth": edited})
+        return self.model_copy(update={"scale_up": links})
 
     def nodes_for(self, chips: int) -> int:
         """Nodes that this many chips take."""

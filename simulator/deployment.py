@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
 from hwmodels.chip import ChipSpec, find_chip
+from hwmodels.chip_edits import edited_chip
 from hwmodels.node import NodeSpec, find_node
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
 from simulator.basis.whole import within
@@ -143,17 +145,20 @@ def ask_deployment(
     packed_keys: bool = False,
     memory_share: float | None = None,
     max_requests: int | None = None,
+    edits: Sequence[str] | None = None,
 ) -> Deployment:
     """Check and complete a deployment; every fault is one sentence.
+
+    `edits` change numbers of the chip, such as `memory.RC=60ns`, which is then named after them.
 
     An engine that is not named is the chip's default, formats the engine's, experts those that the
     chip multiplies. Raises UnsupportedError for what the engine cannot do.
     """
-    config, spec = find_model(model), find_chip(chip)
+    config, spec = find_model(model), edited_chip(find_chip(chip), edits or ())
     named = default_engine(spec) if engine is None else engine
     profile = find_profile(named, page_tokens)
     layout = layout_of(profile)
-    node = find_node(chip, within("count", count, 1, MOST_CHIPS))
+    node = find_node(chip, within("count", count, 1, MOST_CHIPS)).with_links_of(spec)
     within("pp", pp, 1, config.num_hidden_layers)
     parallel = _parallel(config, count, tp, dp, ep, pp)
     _check_context_parallel(within("cp", cp, 1, MOST_CHIPS), parallel, layout, profile.name)

@@ -6,26 +6,19 @@ the user's cache folder can be written; what is stored there is named by code an
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
+from typing import Any
 
-import hwmodels
 from hwmodels.bandwidth.mix import Mix, normalised
+from hwmodels.bandwidth.stored import entry_key, stored
 from hwmodels.bandwidth.window import simulate_window
 from hwmodels.chip import ChipSpec
 from hwmodels.dram.chip_memory import ChipController, ChipMemory, chip_memory
 from hwmodels.llc.spec import CacheSpec, chip_cache
-from simulator.basis.atomic import write_text
-from simulator.basis.errors import V4SimError
 
 # Bytes in flight within a channel's DRAM: few, some, and as many as fill it.
 _LOADS_A_CHANNEL = (2048, 6144, 32_768)
-_FOLDER = "cycle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,48 +71,23 @@ def _simulated(mix: Mix, memory: ChipMemory, cache_spec: CacheSpec, seed: int) -
 
 def _key(mix: Mix, memory: ChipMemory, cache_spec: CacheSpec, seed: int) -> str:
     """Name of a curve: everything that decides it."""
-    inputs = {
-        "mix": [asdict(part) for part in mix],
-        "preset": memory.preset.model_dump(mode="json"),
-        "memory": [memory.channels, memory.simulated_channels, memory.cores],
-        "numbers": [memory.peak_bytes_per_s, memory.path_ns, seed, *_LOADS_A_CHANNEL],
-        "cache": asdict(cache_spec),
-        "controller": asdict(ChipController()),
-        "code": _code_hash(),
-    }
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
-
-
-@cache
-def _code_hash() -> str:
-    """Hash of the sources that a window runs through."""
-    digest = hashlib.sha256()
-    root = Path(hwmodels.__file__).parent
-    for folder in ("bandwidth", "dram", "llc"):
-        for path in sorted((root / folder).glob("*.py")):
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
+    return entry_key(
+        {
+            "mix": [asdict(part) for part in mix],
+            "preset": memory.preset.model_dump(mode="json"),
+            "memory": [memory.channels, memory.simulated_channels, memory.cores],
+            "numbers": [memory.peak_bytes_per_s, memory.path_ns, seed, *_LOADS_A_CHANNEL],
+            "cache": asdict(cache_spec),
+            "controller": asdict(ChipController()),
+        }
+    )
 
 
 def _stored(key: str, make: Callable[[], RateCurve]) -> RateCurve:
     """The curve from the user's cache folder, or made and put there where that is possible."""
-    folder = cache_folder()
-    path = folder / f"{key}.json"
-    try:
-        flights, rates = json.loads(path.read_text())
+
+    def read(kept: Any) -> RateCurve:
+        flights, rates = kept
         return RateCurve(tuple(flights), tuple(rates))
-    except (OSError, ValueError):
-        pass  # not there, or cut off: made anew
-    curve = make()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps([curve.in_flight_bytes, curve.bytes_per_s]))
-    except (OSError, V4SimError):
-        pass  # no place to keep it: it is known in this process
-    return curve
 
-
-def cache_folder() -> Path:
-    """Where curves are kept between processes."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "v4sim" / _FOLDER
+    return stored(key, make, lambda curve: [curve.in_flight_bytes, curve.bytes_per_s], read)

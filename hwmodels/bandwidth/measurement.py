@@ -90,7 +90,7 @@ def _inside(
     Beyond what fills the memory four times over, more runs only wait longer.
     """
     most = max(1, 4 * FILLING_BYTES_A_CHANNEL * channels // access.granule_bytes)
-    idle = idle_ns(memory.preset.name)
+    idle = idle_ns(memory.preset)
     inside = max(1, min(most, round(asked * idle / (idle + memory.path_ns))))
     for _ in range(_STEPS):
         result = _window(memory, access, channels, inside)

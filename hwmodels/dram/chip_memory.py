@@ -1,6 +1,4 @@
-"""Which DRAM preset stands for a chip's memory, and what lies between its cores and the DRAM.
-
-The presets by memory type and pin rate are one dictionary; a new kind of memory is one line.
+"""The DRAM preset of a chip's memory, and what lies between its cores and the DRAM.
 
 Of address hashing there are two levels: a block of consecutive bytes lies on one channel, chosen by
 an XOR of the address; within it bits choose column, bank group, bank and stack, the last three
@@ -14,27 +12,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 from hwmodels.chip import ChipSpec
+from hwmodels.dram.edited_preset import INTERLEAVE_BYTES
+from hwmodels.dram.memory_preset import memory_preset, named_preset, unknown_memory
 from hwmodels.dram.parameters import ControllerSpec, Refresh
 from hwmodels.dram.pattern import Pattern, simulate
 from hwmodels.dram.preset import DramPreset, find_preset
 from simulator.basis.errors import InputError, UnsupportedError
+from simulator.basis.yaml_loader import KeyFaultError, dotted
 
-# (memory type as in the chip's YAML, pin rate in Gb/s) -> preset. Of these only HBM2 2.4 and HBM3
-# 6.4 are published timing sets; the others are scaled at constant nanoseconds and say so.
-PRESET_OF_MEMORY: dict[tuple[str, float], str] = {
-    ("HBM2", 2.4): "hbm2_2400",
-    ("HBM2e", 3.2): "hbm2e_3200",  # Ascend 910
-    ("HBM3", 5.2): "hbm3_5200",  # H100, H800, H20, MI300X
-    ("HBM3", 6.4): "hbm3_6400",
-    ("HBM3", 8.0): "hbm3_8000",
-    ("HBM3e", 6.25): "hbm3e_6250",  # H200
-    ("HBM3e", 7.8): "hbm3e_7800",  # B200, B300, GB200, GB300
-    ("HBM3e", 8.0): "hbm3_8000",  # MI355X
-    ("HBM4", 8.0): "hbm4_8000",
-}
 _WRITES_A_READ = 4
 
 
@@ -56,7 +43,7 @@ class ChipController:
     """
 
     mapping: str = "c8,p,g,c,b,s"
-    interleave_bytes: int = 256
+    interleave_bytes: int = INTERLEAVE_BYTES
     queued_ns: float = QUEUED_NS
     refresh: Refresh = "per-bank"
 
@@ -100,43 +87,48 @@ def chip_memory(chip: ChipSpec) -> ChipMemory:
     Assumes: a load's time outside of the DRAM is the chip's measured latency less that of an idle
         bank, whatever the load.
     """
-    preset = find_preset(preset_name(chip))
+    preset = chip_preset(chip)
     return ChipMemory(
         chip=chip.name,
         preset=preset,
         channels=chip.hbm_channels,
         channels_a_stack=chip.memory.channels_per_stack.whole,
         peak_bytes_per_s=chip.hbm_bandwidth_bytes_per_s,
-        path_ns=max(0.0, chip.dram_latency_s * 1e9 - idle_ns(preset.name)),
+        path_ns=max(0.0, chip.dram_latency_s * 1e9 - idle_ns(preset)),
         cores=chip.core_count,
     )
 
 
+def chip_preset(chip: ChipSpec) -> DramPreset:
+    """Preset of a chip's memory, with the numbers that the chip's file replaces.
+
+    An unknown memory, or numbers that contradict each other, are refused in a sentence.
+    """
+    try:
+        return memory_preset(chip.memory)
+    except KeyFaultError as fault:
+        place = dotted(("memory", *fault.keys))
+        raise fault.kind(f"chip {chip.name!r}, {place!r}: {fault.sentence}") from None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"chip {chip.name!r}: {error.message}") from None
+
+
 def preset_name(chip: ChipSpec) -> str:
-    """Name of the preset for a chip's memory; an unknown memory says which come nearest."""
-    kind, rate = chip.memory.type, chip.memory.pin_rate.si / 1e9
-    for (known, known_rate), name in PRESET_OF_MEMORY.items():
-        if known.lower() == kind.lower() and math.isclose(known_rate, rate, rel_tol=0.01):
-            return name
-    near = nearest_presets(chip)
-    raise UnsupportedError(
-        f"chip {chip.name!r} has {kind} at {rate:g} Gb/s, for which there is no DRAM preset; "
-        f"nearest by pin rate are {near[0]} and {near[1]}"
-    )
+    """Name or path of the preset for a chip's memory; an unknown memory says what to write."""
+    name = named_preset(chip.memory)
+    if name is None:
+        raise UnsupportedError(f"chip {chip.name!r}: {unknown_memory(chip.memory)}")
+    return name
 
 
-def nearest_presets(chip: ChipSpec) -> tuple[str, str]:
-    """The two presets whose pin rate is nearest to that of a chip's memory."""
-    rate = chip.memory.pin_rate.si / 1e9
-    apart: dict[str, float] = {}
-    for (_, known_rate), name in PRESET_OF_MEMORY.items():
-        apart[name] = min(abs(known_rate - rate), apart.get(name, math.inf))
-    first, second = sorted(apart, key=lambda name: (apart[name], name))[:2]
-    return first, second
+_idle_ns: dict[str, float] = {}
 
 
-@lru_cache(maxsize=32)
-def idle_ns(preset: str) -> float:
+def idle_ns(preset: str | DramPreset) -> float:
     """Median latency of one burst to a random idle bank."""
-    alone = Pattern("gather", 32, outstanding=1, chunks=2000)
-    return simulate(preset, alone).latency_p50_ns
+    facts = preset if isinstance(preset, DramPreset) else find_preset(preset)
+    key = facts.numbers
+    if key not in _idle_ns:
+        alone = Pattern("gather", 32, outstanding=1, chunks=2000)
+        _idle_ns[key] = simulate(facts, alone).latency_p50_ns
+    return _idle_ns[key]

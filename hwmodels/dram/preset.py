@@ -1,23 +1,26 @@
 """DRAM timing presets as facts: clock counts and organisation of one channel, with their origin.
 
-`find_preset("hbm3_5200")` reads a file that ships here; a path to an edited copy works as well.
+`find_preset("hbm3_5200")` reads a file that ships here; a path to an edited copy works as well, and
+the preset is then named after the file too.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import model_validator
 
-from simulator.basis.data_files import find_data_file, list_data_names
+from simulator.basis.data_files import find_data_file, is_path, list_data_names, named_after
 from simulator.basis.sourced import (
     BitsPerSecond,
     Bytes,
     BytesPerSecond,
+    Clocks,
     Count,
-    Cycles,
     Seconds,
     Sourced,
 )
@@ -77,49 +80,43 @@ class Timing(StrictModel):
     RREFD: between per-bank refreshes. Absent ones do not bind, but for RTW (see `read_to_write`).
     """
 
-    BL: Cycles
-    CL: Cycles
-    CWL: Cycles
-    RCDRD: Cycles
-    RCDWR: Cycles
-    RP: Cycles
-    RAS: Cycles
-    RC: Cycles
-    WR: Cycles
-    RTP: Cycles
-    CCDS: Cycles
-    CCDL: Cycles
-    CCDR: Cycles | None = None
-    RRDS: Cycles
-    RRDL: Cycles
-    FAW: Cycles
-    WTRS: Cycles
-    WTRL: Cycles
-    RTW: Cycles | None = None
-    PPD: Cycles | None = None
-    RFC: Cycles
-    REFI: Cycles
-    RFCpb: Cycles | None = None
-    REFIpb: Cycles | None = None
-    RREFD: Cycles | None = None
+    BL: Clocks
+    CL: Clocks
+    CWL: Clocks
+    RCDRD: Clocks
+    RCDWR: Clocks
+    RP: Clocks
+    RAS: Clocks
+    RC: Clocks
+    WR: Clocks
+    RTP: Clocks
+    CCDS: Clocks
+    CCDL: Clocks
+    CCDR: Clocks | None = None
+    RRDS: Clocks
+    RRDL: Clocks
+    FAW: Clocks
+    WTRS: Clocks
+    WTRL: Clocks
+    RTW: Clocks | None = None
+    PPD: Clocks | None = None
+    RFC: Clocks
+    REFI: Clocks
+    RFCpb: Clocks | None = None
+    REFIpb: Clocks | None = None
+    RREFD: Clocks | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if clocks(self.RC) < clocks(self.RAS) + clocks(self.RP):
-            raise KeyFaultError(
-                ("RC",),
-                f"tRC is {clocks(self.RC)} clocks, expected at least tRAS + tRP = "
-                f"{clocks(self.RAS)} + {clocks(self.RP)} = {clocks(self.RAS) + clocks(self.RP)}",
-            )
-        for shorter, longer in _ORDERED:
-            small, large = getattr(self, shorter), getattr(self, longer)
-            if small is not None and large is not None and clocks(large) < clocks(small):
-                raise KeyFaultError(
-                    (longer,),
-                    f"t{longer} is {clocks(large)} clocks, expected at least t{shorter} = "
-                    f"{clocks(small)}",
-                )
+        for keys, sentence in timing_faults(self.in_clocks):
+            raise KeyFaultError(keys[:1], sentence)
         return self
+
+    @property
+    def in_clocks(self) -> dict[str, int]:
+        """The constraints that are given, by name."""
+        given = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return {name: clocks(number) for name, number in given if number is not None}
 
     @property
     def read_to_write(self) -> int:
@@ -129,6 +126,7 @@ class Timing(StrictModel):
         return clocks(self.CL) + clocks(self.BL) + 2 - clocks(self.CWL)
 
 
+# Of each pair the first takes no more clocks than the second.
 _ORDERED = (
     ("BL", "CCDS"),
     ("CCDS", "CCDL"),
@@ -139,7 +137,26 @@ _ORDERED = (
     ("RCDRD", "RAS"),
     ("RFC", "REFI"),
     ("RFCpb", "RFC"),
+    ("RREFD", "REFIpb"),
 )
+
+
+def timing_faults(numbers: Mapping[str, int]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Constraints in clocks that contradict each other: which, the one at fault first, and why."""
+    cycle, parts = numbers["RC"], (numbers["RAS"], numbers["RP"])
+    if cycle < sum(parts):
+        yield (
+            ("RC", "RAS", "RP"),
+            f"tRC is {cycle} clocks, expected at least tRAS + tRP = {parts[0]} + {parts[1]} = "
+            f"{sum(parts)}",
+        )
+    for shorter, longer in _ORDERED:
+        small, large = numbers.get(shorter), numbers.get(longer)
+        if small is not None and large is not None and large < small:
+            yield (
+                (longer, shorter),
+                f"t{longer} is {large} clocks, expected at least t{shorter} = {small}",
+            )
 
 
 def clocks(number: Sourced) -> int:
@@ -151,7 +168,7 @@ class DramPreset(StrictModel):
     """Timing and organisation of one channel of a memory standard at one pin rate."""
 
     name: str
-    standard: Literal["HBM2", "HBM2E", "HBM3", "HBM3E", "HBM4"]
+    standard: Literal["HBM2", "HBM2E", "HBM3", "HBM3E", "HBM4", "GDDR7", "LPDDR5X"]
     description: str
     pin_rate: BitsPerSecond
     clock: Seconds
@@ -183,6 +200,22 @@ class DramPreset(StrictModel):
         """Peak bandwidth of one channel."""
         return float(self.organisation.channel_bandwidth.si)
 
+    @property
+    def numbers(self) -> str:
+        """Every number as one text, without names and origins: equal for equal memories."""
+        found = {name: _numbers(getattr(self, name)) for name in _NUMBERED}
+        return json.dumps(found, sort_keys=True)
+
+
+_NUMBERED = ("clock", "command_ticks", "organisation", "timing")
+
+
+def _numbers(fact: StrictModel) -> dict[str, float] | float:
+    if isinstance(fact, Sourced):
+        return float(fact.si)
+    given = ((name, getattr(fact, name)) for name in type(fact).model_fields)
+    return {name: float(number.si) for name, number in given if number is not None}
+
 
 def list_presets() -> list[str]:
     """Names of the presets that ship with the package."""
@@ -192,10 +225,11 @@ def list_presets() -> list[str]:
 def find_preset(name_or_path: str | Path) -> DramPreset:
     """Preset by name (`hbm3_5200`) or by path to a YAML file of the same form."""
     path = find_data_file("DRAM preset", name_or_path, _PRESETS)
-    return _load(path, path.resolve(), path.stat().st_mtime_ns)
+    return _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
 
 
 @lru_cache(maxsize=64)
-def _load(path: Path, _resolved: Path, _changed_ns: int) -> DramPreset:
+def _load(path: Path, _resolved: Path, _changed_ns: int, own: bool) -> DramPreset:
     """Preset of a file that has not changed since; errors name the path as the user gave it."""
-    return load_yaml(path, DramPreset)
+    preset = load_yaml(path, DramPreset)
+    return preset.model_copy(update={"name": named_after(preset.name, path)}) if own else preset

@@ -5,6 +5,7 @@ first. The tests have the same once more as SimPy processes.
 
 Assumes: requests meet in the order in which they are sent: in a slice of the cache, on the way
 between its partitions and in a core's port each takes its turn when it is known to be sent there.
+Assumes: blocks of a core issue their loads each for itself, at the pace of the core's port.
 Assumes: stores are posted: they take a turn in their slice, and a block ends when memory has taken
 what the cache does not keep of them.
 """
@@ -279,8 +280,9 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
     """Bytes within one block: from the cache, with what is on its way, or from memory."""
     core = m[slot + w.S_CORE]
     block = address // BLOCK_BYTES
-    number = mixed(block)
-    slice_number = number % m[w.M_SLICES]
+    # Neighbouring blocks lie in different slices, in an order that a hash turns.
+    group = block // m[w.M_SLICES]
+    slice_number = (block - group * m[w.M_SLICES] + mixed(group)) % m[w.M_SLICES]
     home = slice_number % m[w.M_PARTITIONS]
     latency = m[w.M_NEAR_PS]
     far = home != m[core + w.U_NUMBER] % m[w.M_PARTITIONS]
@@ -296,9 +298,7 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
     to_memory = max(served, now + (m[w.M_PATH_PS] >> 1))
     warm = mixed(block * 5 + 1) & (w.SHARES - 1) < m[region + w.R_WARM]
     if store:
-        if warm:
-            _known(m, flight, served, w.Z_LLC)
-        else:
+        if not warm:
             _wait_for(m, _send(m, address, nbytes, 1, to_memory, -1), slot, flight, 0)
         return
     there = nbytes
@@ -314,6 +314,30 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
 
 
 @plain
+def _touch_run(m, slot, flight, region, start, left, store, now):  # type: ignore[no-untyped-def]
+    """Requests for consecutive bytes of a region, from run to run and block to block."""
+    whole = m[region + w.R_BYTES]
+    run = m[region + w.R_RUN]
+    start %= whole
+    while left > 0:
+        if run > 0:
+            number = start // run
+            within = start - number * run
+            piece = min(left, run - within)
+            address = number * _SPREAD % m[region + w.R_RUNS] * run + within
+        else:
+            piece = min(left, whole - start)
+            address = start
+        address += m[region + w.R_BASE]
+        piece = min(piece, (address // BLOCK_BYTES + 1) * BLOCK_BYTES - address)
+        _request(m, slot, flight, region, address, piece, store, now)
+        left -= piece
+        start += piece
+        if start >= whole:
+            start -= whole
+
+
+@plain
 def _touch(m, slot, flight, first, last, stage, store, now):  # type: ignore[no-untyped-def]
     """Send all requests of a part of a block, its loads or its stores."""
     coordinate = m[m[slot + w.S_BLOCK] + w.B_PLACE]
@@ -321,27 +345,13 @@ def _touch(m, slot, flight, first, last, stage, store, now):  # type: ignore[no-
         if m[access + w.A_STORES] != store:
             continue
         region = m[access + w.A_REGION]
-        left = m[access + w.A_BYTES]
-        whole = m[region + w.R_BYTES]
-        run = m[region + w.R_RUN]
+        pieces = m[access + w.A_PIECES]
+        nbytes = m[access + w.A_BYTES] // pieces
         row = coordinate // m[access + w.A_DIVIDE] % m[access + w.A_MODULO]
-        start = (row * m[access + w.A_ROW] + stage * left) % whole
-        while left > 0:
-            if run > 0:
-                number = start // run
-                within = start - number * run
-                piece = min(left, run - within)
-                address = number * _SPREAD % m[region + w.R_RUNS] * run + within
-            else:
-                piece = min(left, whole - start)
-                address = start
-            address += m[region + w.R_BASE]
-            piece = min(piece, (address // BLOCK_BYTES + 1) * BLOCK_BYTES - address)
-            _request(m, slot, flight, region, address, piece, store, now)
-            left -= piece
-            start += piece
-            if start >= whole:
-                start -= whole
+        start = m[access + w.A_FIRST] + row * m[access + w.A_ROW] + stage * nbytes
+        for _ in range(pieces):
+            _touch_run(m, slot, flight, region, start, nbytes, store, now)
+            start += m[access + w.A_PITCH]
 
 
 @inlined
@@ -367,16 +377,23 @@ def _part(m, slot, part):  # type: ignore[no-untyped-def]
 
 @plain
 def _load_ahead(m, slot, now):  # type: ignore[no-untyped-def]
-    """Send the loads of the stages for which a buffer is free."""
+    """Send the loads of the next stage for which a buffer is free, and plan those of the one after.
+
+    A block issues its loads no faster than its core's port takes their bytes.
+    """
     block = m[slot + w.S_BLOCK]
-    depth = m[m[block + w.B_KIND] + w.K_DEPTH]
-    while (
-        m[slot + w.S_LOADED] < m[block + w.B_STAGES]
-        and m[slot + w.S_LOADED] < m[slot + w.S_DONE] + depth
-    ):
-        stage = m[slot + w.S_LOADED]
+    if block < 0 or m[slot + w.S_ISSUING]:
+        return
+    kind = m[block + w.B_KIND]
+    stage = m[slot + w.S_LOADED]
+    if stage >= m[block + w.B_STAGES] or stage >= m[slot + w.S_DONE] + m[kind + w.K_DEPTH]:
+        return
+    if m[slot + w.S_ISSUE_AT] <= now:
         m[slot + w.S_LOADED] += 1
+        m[slot + w.S_ISSUE_AT] = now + m[kind + w.K_ISSUE_PS]
         _load(m, slot, stage & (w.RING - 1), _part(m, slot, w.LOOP), stage, now)
+    m[slot + w.S_ISSUING] = 1
+    push(m, m[slot + w.S_ISSUE_AT], w.E_LOAD, slot)
 
 
 @plain
@@ -509,6 +526,7 @@ def _place(m, launch, core, now):  # type: ignore[no-untyped-def]
     m[slot + w.S_DONE] = 0
     m[slot + w.S_BUSY] = 0
     m[slot + w.S_PART] = w.PROLOGUE
+    m[slot + w.S_ISSUE_AT] = now
     last = _flight(slot, w.LAST_PLACE)
     m[last + w.F_READY] = now
     m[last + w.F_FROM] = w.Z_LLC
@@ -680,6 +698,9 @@ def run_machine(  # type: ignore[no-untyped-def]
             following = min(following, tick)
         elif sort == w.E_READY:
             _advance(m, what, event_at)
+        elif sort == w.E_LOAD:
+            m[what + w.S_ISSUING] = 0
+            _load_ahead(m, what, event_at)
         elif sort == w.E_PART:
             if _part_ended(m, what, event_at) and _block_ended(m, what, event_at):
                 open_launches -= 1

@@ -6,8 +6,7 @@ prologue, a loop of equal stages whose loads run ahead of their work, and an epi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,10 @@ class Region:
 class Access:
     """Bytes that each stage of a block loads, or stores.
 
-    Block b touches row (b // `divide`) % `modulo` of the region, rows `row_bytes` apart, and in it
-    one stage's bytes after the other.
+    Block b touches row (b // `divide`) % `modulo` of the region, rows `row_bytes` apart from byte
+    `first` on, and in it
+    one stage's bytes after the other; `pieces` of them lie `pitch` bytes apart, as those of a tile
+    of a matrix do, and go on stage by stage.
     """
 
     region: int
@@ -47,6 +48,9 @@ class Access:
     divide: int = 1
     modulo: int = 1 << 40
     stores: bool = False
+    pieces: int = 1
+    pitch: int = 0
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,8 @@ class KernelProgram:
     regions: tuple[Region, ...]
     launches: tuple[Launch, ...]
     name: str = "kernel"
+    # Energy at the full clock: where it takes more than the package's limit, the clock falls.
+    energy_j: float = 0.0
 
     @property
     def blocks(self) -> int:

@@ -22,6 +22,9 @@ STATE_NAMES = (
     "links", "epilogue",
 )  # fmt: skip
 _MOST_CHUNKS = 1 << 19
+# Clocks of a matrix unit's fill and of dependent instructions on the chips where the waits of
+# kernels were fitted: only what a chip has beyond them is added.
+FITTED_FILL_CLOCKS = FITTED_ISSUE_CLOCKS = 32
 _PAGE = 4096
 Words = NDArray[np.int64]
 
@@ -121,7 +124,7 @@ class _Table:
         self.program, self.machine = program, machine
         self.kinds = [k for launch in program.launches for k in launch.kinds]
         self.depths = [depth_of(kind, machine) for kind in self.kinds]
-        self.slots = _slots(self.kinds, self.depths, machine)
+        self.slots = blocks_at_once(self.kinds, machine)
         in_flight = self._most_chunks()
         self.chunks = min(in_flight, _MOST_CHUNKS)
         heap = self.chunks + machine.cores * self.slots * (w.PLACES + 2) + 64
@@ -249,9 +252,11 @@ class _Table:
         rows = self.records(w.O_KINDS, w.K_WORDS, len(self.kinds))
         for row, kind, depth in zip(rows, self.kinds, self.depths, strict=True):
             row[w.K_SHARED] = kind.fixed_bytes + kind.stage_bytes * depth
-            row[w.K_REGISTERS] = kind.registers_bytes
-            row[w.K_THREADS] = kind.threads
+            row[w.K_REGISTERS] = min(kind.registers_bytes, self.machine.register_bytes)
+            row[w.K_THREADS] = min(kind.threads, self.machine.threads)
             row[w.K_DEPTH] = depth
+            loaded = sum(a.nbytes for a in kind.accesses if not a.stores)
+            row[w.K_ISSUE_PS] = round(loaded / self.machine.port_bytes_per_s * PICOSECONDS)
             parts = (
                 (kind.prologue, kind.first_accesses),
                 (kind.stage, kind.accesses),
@@ -262,9 +267,9 @@ class _Table:
                 at = w.K_PARTS + number * w.PART_WORDS
                 more = 0.0
                 if multiplies and number == w.PROLOGUE:
-                    more = self.machine.matrix_fill_clocks
+                    more = self.machine.matrix_fill_clocks - FITTED_FILL_CLOCKS
                 elif multiplies and number == w.LOOP:
-                    more = self.machine.matrix_issue_clocks
+                    more = self.machine.matrix_issue_clocks - FITTED_ISSUE_CLOCKS
                 row[at : at + w.PART_WORDS] = (
                     *self._work(work, more),
                     *self._accesses(accesses, places),
@@ -272,7 +277,8 @@ class _Table:
 
     def _work(self, work: Work, more_clocks: float) -> tuple[int, int, int, int]:
         ps = self.machine.clocks_ps
-        return ps(work.matrix), ps(work.vector), ps(work.wait + more_clocks), work.send_bytes
+        wait = max(0.0, work.wait + more_clocks)
+        return ps(work.matrix), ps(work.vector), ps(wait), work.send_bytes
 
     def _accesses(self, accesses: Sequence[Access], places: object) -> tuple[int, int]:
         """Writes accesses side by side; the first and past-last place."""
@@ -288,6 +294,9 @@ class _Table:
                 access.divide,
                 access.modulo,
                 int(access.stores),
+                access.pieces,
+                access.pitch,
+                access.first,
             )
         return first, to
 
@@ -355,25 +364,21 @@ class _Table:
         self.words[w.T_FREE_WAITER] = first
 
 
-def _slots(kinds: Sequence[Block], depths: Sequence[int], machine: MachineSpec) -> int:
-    """Blocks that a core may hold at once, at most."""
+def blocks_at_once(kinds: Sequence[Block], machine: MachineSpec) -> int:
+    """Blocks that a core may hold at once, at most; a kind that fits on none is refused.
+
+    Assumes: a block whose registers are more than a core's keeps the rest in its shared memory.
+    """
     most = 1
-    for kind, depth in zip(kinds, depths, strict=True):
-        own = machine.blocks
-        needs = (
-            (kind.fixed_bytes + kind.stage_bytes * depth, machine.shared_bytes, "shared memory"),
-            (kind.registers_bytes, machine.register_bytes, "registers"),
-            (kind.threads, machine.threads, "threads"),
-        )
-        for need, has, what in needs:
-            if need > has:
-                raise UnsupportedError(
-                    f"a block needs {need} of {what}, but a core has {has} ({need - has} too few)"
-                )
-            if need:
-                own = min(own, has // need)
+    for kind in kinds:
+        need = kind.fixed_bytes + kind.stage_bytes * depth_of(kind, machine)
+        own = min(machine.blocks, machine.shared_bytes // need if need else machine.blocks)
+        registers = min(kind.registers_bytes, machine.register_bytes)
+        own = min(own, machine.register_bytes // registers if registers else own)
+        threads = min(kind.threads, machine.threads)
+        own = min(own, machine.threads // threads if threads else own)
         most = max(most, own)
-    return min(most, machine.blocks)
+    return most
 
 
 def _result(table: _Table, channels: Words) -> MachineResult:

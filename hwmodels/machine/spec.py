@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hwmodels.chip import ChipSpec
@@ -55,6 +55,29 @@ class MachineSpec:
         """
         pins = self.channels * self.preset.channel_bytes_per_s
         return round(self.preset.tick_ps * 1000 * pins / self.peak_bytes_per_s)
+
+    def slice_of_stack(self) -> MachineSpec:
+        """The part of the machine that has one stack of memory: its share of cores and of the rest.
+
+        Assumes: cores come in whole numbers, and every rate and size goes with them.
+        """
+        cores = max(1, round(self.cores / self.stacks))
+        share = cores / self.cores
+        cache = replace(
+            self.cache,
+            capacity_bytes=round(self.cache.capacity_bytes * share),
+            read_bytes_per_s=self.cache.read_bytes_per_s * share,
+        )
+        return replace(
+            self,
+            cores=cores,
+            cross_bytes_per_s=self.cross_bytes_per_s * share,
+            link_bytes_per_s=self.link_bytes_per_s * share,
+            slices=max(self.cache.partitions, round(self.slices * share)),
+            cache=cache,
+            stacks=1,
+            peak_bytes_per_s=self.peak_bytes_per_s * share,
+        )
 
     def clocks_ps(self, clocks: float) -> int:
         """Picoseconds of so many core clocks."""

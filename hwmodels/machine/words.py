@@ -28,11 +28,13 @@ FAULT_CHUNKS, FAULT_HEAP, FAULT_WAITERS, FAULT_STUCK = range(1, 5)
 R_BASE, R_BYTES, R_RUN, R_RUNS, R_WARM, R_KEPT, R_WORDS = range(7)
 SHARES = 1 << 20
 
-A_REGION, A_BYTES, A_ROW, A_DIVIDE, A_MODULO, A_STORES, A_WORDS = range(7)
+(
+    A_REGION, A_BYTES, A_ROW, A_DIVIDE, A_MODULO, A_STORES, A_PIECES, A_PITCH, A_FIRST, A_WORDS,
+) = range(10)  # fmt: skip
 
 # Kinds of blocks: needs; then of prologue, stage and epilogue the times of the units, bytes sent,
 # and first and past-last access.
-K_SHARED, K_REGISTERS, K_THREADS, K_DEPTH, K_PARTS = range(5)
+K_SHARED, K_REGISTERS, K_THREADS, K_DEPTH, K_ISSUE_PS, K_PARTS = range(6)
 Q_MATRIX, Q_VECTOR, Q_WAIT, Q_SEND, Q_FROM, Q_TO, PART_WORDS = range(7)
 PROLOGUE, LOOP, EPILOGUE = range(3)
 K_WORDS = K_PARTS + 3 * PART_WORDS
@@ -63,8 +65,11 @@ F_OUT, F_READY, F_FROM, F_WORDS = range(4)
 RING = 16  # stages in flight at most; a power of two
 FIRST_PLACE, LAST_PLACE, PLACES = RING, RING + 1, RING + 2
 
-# Slots: a block at work, -1 for none; stages loaded and done; which part, whether at work.
-S_BLOCK, S_CORE, S_LOADED, S_DONE, S_BUSY, S_PART, S_SINCE, S_FLIGHTS = range(8)
+# Slots: a block at work, -1 for none; stages loaded and done; which part, whether at work; whether
+# the next loads are planned, and from when on they may be issued.
+(
+    S_BLOCK, S_CORE, S_LOADED, S_DONE, S_BUSY, S_PART, S_SINCE, S_ISSUING, S_ISSUE_AT, S_FLIGHTS,
+) = range(10)  # fmt: skip
 S_WORDS = S_FLIGHTS + PLACES * F_WORDS
 
 # Chunks on their way to and from memory, and who waits for them.
@@ -73,7 +78,7 @@ W_SLOT, W_FLIGHT, W_BYTES, W_NEXT, W_WORDS = range(5)
 
 # Events: time, order, what (a place or a number) with its sort in the low bits.
 E_AT, E_ORDER, E_WHAT, E_WORDS = range(4)
-E_LAUNCH, E_PART, E_READY, E_MISS = range(4)
-EVENT_BITS = 2
+E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD = range(5)
+EVENT_BITS = 3
 
 LANE_WORDS = 4  # core, state, from, to

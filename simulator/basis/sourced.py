@@ -72,39 +72,43 @@ class Sourced(StrictModel):
         return f"{self.value} {self.unit} ({self.kind}: {origin})"
 
 
-def of_dimension(dimension: str, *, whole: bool = False) -> AfterValidator:
-    """Validator that a `Sourced` has this dimension, for `Annotated[Sourced, ...]`."""
+def of_dimension(*dimensions: str, whole: tuple[str, ...] = ()) -> AfterValidator:
+    """Validator that a `Sourced` has one of these dimensions, for `Annotated[Sourced, ...]`.
+
+    Of those in `whole` only whole numbers of the SI unit make sense.
+    """
 
     def check(number: Sourced) -> Sourced:
-        if number.dimension != dimension:
+        if number.dimension not in dimensions:
+            known = [name for dimension in dimensions for name in unit_names(dimension)]
             raise KeyFaultError(
                 ("unit",),
                 f"unit {number.unit!r} measures {number.dimension}, expected a unit of "
-                f"{dimension}: {', '.join(unit_names(dimension))}",
+                f"{' or '.join(dimensions)}: {', '.join(known)}",
             )
-        if whole and not isinstance(number.si, int):
-            raise KeyFaultError(
-                ("value",),
-                f"value is {number.value} {number.unit}, expected a whole number of {dimension}",
-            )
+        if number.dimension in whole and not isinstance(number.si, int):
+            given = f"{number.value} {number.unit}".removesuffix(" 1")
+            what = f"a whole number of {number.dimension}".removesuffix(" of 1")
+            raise KeyFaultError(("value",), f"value is {given}, expected {what}")
         return number
 
     return AfterValidator(check)
 
 
-Bytes = Annotated[Sourced, of_dimension("B", whole=True)]
+Bytes = Annotated[Sourced, of_dimension("B", whole=("B",))]
 BytesPerSecond = Annotated[Sourced, of_dimension("B/s")]
 BitsPerSecond = Annotated[Sourced, of_dimension("b/s")]
-Bits = Annotated[Sourced, of_dimension("bit", whole=True)]
+Bits = Annotated[Sourced, of_dimension("bit", whole=("bit",))]
 FlopsPerSecond = Annotated[Sourced, of_dimension("FLOP/s")]
 Hertz = Annotated[Sourced, of_dimension("Hz")]
 Seconds = Annotated[Sourced, of_dimension("s")]
 Watts = Annotated[Sourced, of_dimension("W")]
-Count = Annotated[Sourced, of_dimension("1", whole=True)]
+Count = Annotated[Sourced, of_dimension("1", whole=("1",))]
 Ratio = Annotated[Sourced, of_dimension("1")]
 BytesPerClock = Annotated[Sourced, of_dimension("B/clk")]
 FlopsPerClock = Annotated[Sourced, of_dimension("FLOP/clk")]
-Cycles = Annotated[Sourced, of_dimension("clk")]
+Clocks = Annotated[Sourced, of_dimension("clk", whole=("clk",))]
+ClocksOrSeconds = Annotated[Sourced, of_dimension("clk", "s", whole=("clk",))]
 IoPerSecond = Annotated[Sourced, of_dimension("IO/s")]
 Dollars = Annotated[Sourced, of_dimension("USD")]
 DollarsPerHour = Annotated[Sourced, of_dimension("USD/h")]

@@ -95,13 +95,13 @@ def to_si(value: int | float, symbol: str, dimension: str | None = None) -> int 
 
     A decimal float counts as the decimal that it prints as, so 4.8 TB/s is 4_800_000_000_000.
     """
-    exact = _exact_si(value, symbol, dimension)
+    exact = exact_si(value, symbol, dimension)
     return exact.numerator if exact.denominator == 1 else float(exact)
 
 
 def to_picoseconds(value: int | float, symbol: str) -> int:
     """Whole picoseconds of a time; a fraction of one is refused, not rounded."""
-    exact = _exact_si(value, symbol, "s") * 10**12
+    exact = exact_si(value, symbol, "s") * 10**12
     if exact.denominator != 1:
         raise InputError(
             f"{value} {symbol} is {float(exact)} ps, expected a whole number of picoseconds"
@@ -109,7 +109,8 @@ def to_picoseconds(value: int | float, symbol: str) -> int:
     return exact.numerator
 
 
-def _exact_si(value: int | float, symbol: str, dimension: str | None) -> Fraction:
+def exact_si(value: int | float, symbol: str, dimension: str | None = None) -> Fraction:
+    """Value in the SI unit of its dimension, exactly as written."""
     unit = find_unit(symbol)
     if dimension is not None and unit.dimension != dimension:
         raise InputError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError
+from simulator.cli.deployment_options import Edits
 from simulator.cli.options import (
     JsonFile,
     command_line,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 def bandwidth(
     chip: Annotated[str, typer.Option(help="Chip name, or path to a YAML file.")],
+    edits: Edits = None,
     pattern: Annotated[
         str | None, typer.Option(help="stream or gather [default: a sweep over both].")
     ] = None,
@@ -61,6 +63,7 @@ def bandwidth(
     """
     from hwmodels.bandwidth.access import Access
     from hwmodels.chip import find_chip
+    from hwmodels.chip_edits import edited_chip
     from hwmodels.dram.chip_memory import QUEUED_NS, ChipController, chip_memory
 
     single = any(value is not None for value in (pattern, granule, align, outstanding))
@@ -80,7 +83,7 @@ def bandwidth(
             refresh,  # type: ignore[arg-type]
         ),
     )
-    memory = chip_memory(find_chip(chip))
+    memory = chip_memory(edited_chip(find_chip(chip), edits or ()))
     if single or write_fraction != 0.0:
         _one(memory, base, json)
     else:

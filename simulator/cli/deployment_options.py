@@ -25,10 +25,20 @@ Engine = Annotated[
         rich_help_panel=_GROUP,
     ),
 ]
+Edits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a number of the chip's file, such as memory.RC=60ns; repeatable.",
+        rich_help_panel=_GROUP,
+    ),
+]
 # Name of each option: its type and help, and its default (none: it has to be given).
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "model": (_option(str, "Model name, or path to YAML or config.json."), inspect.Parameter.empty),
     "chip": (_option(str, "Chip name, or path to a YAML file."), inspect.Parameter.empty),
+    "edits": (Edits, None),
     "count": (_option(int, "Chips; count = tp x dp x pp."), 1),
     "tp": (_option(int | None, "Tensor-parallel degree [default: what dp and pp leave]."), None),
     "dp": (_option(int, "Attention-data-parallel degree."), 1),

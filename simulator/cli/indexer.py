@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.deployment_options import Engine
+from simulator.cli.deployment_options import Edits, Engine
 from simulator.cli.options import (
     JsonFile,
     command_line,
@@ -49,6 +49,7 @@ def indexer(
         "v4-flash"
     ),
     chip: Chips = None,
+    edits: Edits = None,
     context: Contexts = None,
     batch: Annotated[int, typer.Option(help="Requests in the step, over all chips.")] = 64,
     count: Annotated[int, typer.Option(help="Chips that share the step.")] = 8,
@@ -78,6 +79,7 @@ def indexer(
     question = StudyQuestion(
         model=model,
         chips=tuple(dict.fromkeys(chip or CHIPS)),
+        edits=tuple(edits or ()),
         contexts=tuple(sorted(set(context or CONTEXTS))),
         batch=batch,
         count=count,

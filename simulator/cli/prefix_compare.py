@@ -174,7 +174,7 @@ def _check_options(context: typer.Context, reference: bool) -> list[str]:
 
 
 def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return "--set" if name == "edits" else "--" + name.replace("_", "-")
 
 
 def _on_tiers(

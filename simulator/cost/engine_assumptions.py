@@ -21,7 +21,17 @@ def cores_assumed(chip: ChipSpec) -> tuple[object, ...]:
     """What tiles on the chip's cores rest on, beyond what holds for all chips."""
     from simulator.cost.tile_buffers import CubeCores, cube_cores
 
-    return (CubeCores,) if cube_cores(chip) else ()
+    return (*((CubeCores,) if cube_cores(chip) else ()), *_memory_assumed(chip))
+
+
+def _memory_assumed(chip: ChipSpec) -> tuple[object, ...]:
+    """What the timing of a memory rests on whose preset the chip's file leaves out or edits."""
+    from hwmodels.dram.edited_preset import edited_preset
+    from hwmodels.dram.memory_preset import named_preset
+    from simulator.kernels.warmth import memory_bytes_per_s
+
+    named = () if chip.memory.preset else (named_preset,)
+    return (*named, edited_preset, memory_bytes_per_s) if chip.memory.replaced else named
 
 
 def engine_assumed(prices: Iterable[tuple[Demand, Price]]) -> tuple[object, ...]:

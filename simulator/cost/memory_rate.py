@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +14,8 @@ from hwmodels.chip import ChipSpec
 from simulator.cost.recording import Recording
 from simulator.cost.roofline import Floats, Floors, NumberTable
 from simulator.engine.kernel import Demand
+
+_NO_RUN = efficiency.STREAM_FROM_BYTES  # streams are asked for anyway
 
 
 class MemoryRates:
@@ -39,7 +39,9 @@ class MemoryRates:
         self._written = np.array(
             [[run is not None and run.written for run in s] for s in slots], dtype=bool
         )
-        self._at = [self._sizes.places([run.run_bytes if run else 1 for run in s]) for s in slots]
+        self._at = [
+            self._sizes.places([run.run_bytes if run else _NO_RUN for run in s]) for s in slots
+        ]
         self.table: NumberTable | None = None
         if slots:
             rows = [[run.nbytes if run else 0 for run in slot] for slot in slots]
@@ -85,39 +87,26 @@ class _Sizes:
     """The chip's part of the table: shares of the peak [sizes, shares of writes]."""
 
     def __init__(self, chip: ChipSpec) -> None:
-        table = efficiency.efficiency_table()
-        found = table.presets[efficiency.preset_of(chip)]
-        sizes = sorted(int(size) for size in found.gather)
-        self._writes = np.array(table.write_fractions)
-        self._shares = np.array([*(found.gather[str(size)] for size in sizes), found.stream])
-        self._logs = [math.log2(size) for size in (*sizes, efficiency.STREAM_FROM_BYTES)]
+        self._shares = efficiency.chip_shares(chip)
+        self._writes = np.array(efficiency.WRITE_FRACTIONS)
 
     def row(self, written: Floats) -> _Row:
-        """Where shares of writes are in the table."""
+        """Where shares of writes are in the table; what counts nothing stands for itself."""
         above = np.searchsorted(self._writes, written, side="right")
         above = np.clip(above, 1, len(self._writes) - 1)
         low, high = self._writes[above - 1], self._writes[above]
         way = np.minimum(1.0, np.maximum(0.0, (written - low) / (high - low)))
-        return _Row(above - 1, above, way)
+        return _Row(above - 1, np.where(way > 0, above, above - 1), way)
 
     def places(self, sizes: Sequence[int]) -> _Places:
         """Where sizes of runs are in the table."""
-        found = [self._place(math.log2(max(size, 1))) for size in sizes]
+        found = [efficiency.place_of(size) for size in sizes]
         low, high, way = zip(*found, strict=True)
         return _Places(np.array(low), np.array(high), np.array(way, dtype=np.float64))
 
-    def _place(self, at: float) -> tuple[int, int, float]:
-        logs = self._logs
-        if at <= logs[0]:
-            return 0, 0, 0.0
-        if at >= logs[-1]:
-            return len(logs) - 1, len(logs) - 1, 0.0
-        above = bisect_right(logs, at)
-        return above - 1, above, (at - logs[above - 1]) / (logs[above] - logs[above - 1])
-
     def streams(self, row: _Row) -> Floats:
         """Shares of streams."""
-        return self._mixed(np.full_like(row.low, len(self._logs) - 1), row)
+        return self._mixed(np.full_like(row.low, len(efficiency.RUNS)), row)
 
     def shares(self, row: _Row, places: _Places) -> Floats:
         """Shares of runs."""
@@ -125,6 +114,6 @@ class _Sizes:
         return low + places.way * (high - low)
 
     def _mixed(self, sizes: NDArray[np.intp], row: _Row) -> Floats:
-        low, high = self._shares[sizes, row.low], self._shares[sizes, row.high]
+        low, high = self._shares.shares(sizes, row.low), self._shares.shares(sizes, row.high)
         mixed: Floats = low + row.way * (high - low)
         return mixed

@@ -112,6 +112,7 @@ def costs(
     *,
     model: str,
     chips: Sequence[str],
+    edits: Sequence[str] = (),
     contexts: Sequence[int],
     batch: int,
     count: int,
@@ -120,7 +121,7 @@ def costs(
 ) -> list[CostPoint]:
     """Every chip, context and precision; attention data-parallel, experts split over all chips."""
     steps = [
-        asked(model, chip, context, batch, count, precision, engine)
+        asked(model, chip, context, batch, count, precision, engine, edits)
         for chip in chips
         for context in contexts
         for precision in PRECISIONS
@@ -140,11 +141,13 @@ def asked(
     count: int,
     precision: str,
     engine: str | None = None,
+    edits: Sequence[str] = (),
 ) -> AskedStep:
     """The decode step that is costed, checked."""
     step = ask(
         model=model,
         chip=chip,
+        edits=edits,
         count=count,
         tp=1,
         dp=count,

@@ -35,6 +35,7 @@ class StudyQuestion:
 
     model: str
     chips: tuple[str, ...] = CHIPS
+    edits: tuple[str, ...] = ()
     contexts: tuple[int, ...] = CONTEXTS
     batch: int = 64
     count: int = 8
@@ -77,6 +78,7 @@ def study(question: StudyQuestion, say: Say = lambda text: None) -> IndexerStudy
     found = costs(
         model=question.model,
         chips=question.chips,
+        edits=question.edits,
         contexts=question.contexts,
         batch=question.batch,
         count=question.count,

@@ -13,7 +13,7 @@ from simulator.kernels.constant import Constant
 from simulator.kernels.core_rates import vector_ops_per_clock
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import exposed
-from simulator.kernels.warmth import warm_share
+from simulator.kernels.warmth import memory_bytes_per_s, warm_share
 
 MOVE = Constant(
     name="move",
@@ -36,7 +36,7 @@ def elementwise_parts(
     rate = chip.core_count * chip.clock_hz
     passed = moved / (bytes_per_cycle * rate)
     vector = np.hypot(passed, operations / (vector_ops_per_clock(chip) * rate))
-    cold = moved * (1.0 - warm_share(moved, chip)) / chip.hbm_bandwidth_bytes_per_s
+    cold = moved * (1.0 - warm_share(moved, chip)) / memory_bytes_per_s(chip)
     return Parts(
         {
             "launch": np.full(moved.shape, chip.launch_gap_s),

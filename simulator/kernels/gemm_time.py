@@ -34,7 +34,7 @@ from simulator.kernels.gemm_tiles import (
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import TINY, imperfectly_overlapped
 from simulator.kernels.power import power_seconds, with_power_limit
-from simulator.kernels.warmth import ROTATION_FADE, warm_share
+from simulator.kernels.warmth import ROTATION_FADE, memory_bytes_per_s, warm_share
 from simulator.kernels.waves import tiles_of, waves_of
 
 MICRO = 1e-6
@@ -150,14 +150,24 @@ class _Gemm:
         around = self.m * self.k * form.activation_bytes + self.m * self.n * OUTPUT_BYTES
         cold = weights * (1.0 - weights_warm)
         cold = cold + around * (1.0 - warm_share(around, self.chip, ROTATION_FADE))
-        return cold / (self.chip.hbm_bandwidth_bytes_per_s * self.constants["stream"])
+        return cold / (memory_bytes_per_s(self.chip) * self.constants["stream"])
 
     def fastest(self, memory: Floats) -> _TileTimes:
         """Tile times of the shape and split that end first, call by call."""
+        times, best = self._compared(memory)
+        return times.of_tile(best)
+
+    def shape(self, memory: Floats) -> Floats:
+        """Tokens, columns and K splits of that shape, for the first call."""
+        _, best = self._compared(memory)
+        return self.kernel.tiling(self.chip).table[:, best[0]]
+
+    def _compared(self, memory: Floats) -> tuple[_TileTimes, NDArray[np.intp]]:
+        """Times of all shapes, and for each call the number of the fastest."""
         shapes = self.kernel.tiling(self.chip).table
         times = self.tile_times(*shapes[:, :, np.newaxis])
         total = np.sqrt(times.loop**2 + memory**2) + times.join
-        return times.of_tile(total.argmin(axis=0))
+        return times, total.argmin(axis=0)
 
     def seconds(self, weights_warm: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Seconds by cause, before the power limit, and the work that they are for.
@@ -234,6 +244,27 @@ def gemm_parts(
     return _parts(gemm, warm, one * quantise)
 
 
+def gemm_of(
+    kernel: GemmKernel,
+    calls: Mapping[str, NDArray[np.generic]],
+    chip: ChipSpec,
+    constants: Mapping[str, float],
+) -> tuple[_Gemm, Floats, Floats]:
+    """Calls with named sizes, the share of their weights in cache, and whether each quantises."""
+    c = {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
+    rows, columns, depth = c["rows"], c["columns"], c["depth"]
+    work = c["macs"] / np.maximum(rows * columns * depth, 1.0)
+    quantise = (1.0 - c["quantised"]) * kernel.quantises
+    gemm = _Gemm(rows, columns, depth, kernel, chip, constants, c["weight_bytes"], work)
+    return gemm, c["warm"], quantise
+
+
+def chosen_tile(gemm: _Gemm, weights_warm: Floats) -> tuple[int, int, int]:
+    """Tokens, columns and K splits of the tiles that the kernel takes for its first call."""
+    tokens, columns, splits = gemm.shape(gemm.memory_seconds(weights_warm))
+    return int(tokens), int(columns), int(splits)
+
+
 def gemm_family_parts(
     kernel: GemmKernel,
     calls: Mapping[str, NDArray[np.generic]],
@@ -246,13 +277,10 @@ def gemm_family_parts(
         from the cache in the ratio of the latencies; where copies of one GEMM's weights are
         rotated, cached ones only take no memory traffic (no gain in the wait is seen there).
     """
-    c = {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
-    rows, columns, depth, warm = c["rows"], c["columns"], c["depth"], c["warm"]
-    work = c["macs"] / np.maximum(rows * columns * depth, 1.0)
-    quantise = (1.0 - c["quantised"]) * kernel.quantises
-    gemm = _Gemm(rows, columns, depth, kernel, chip, constants, c["weight_bytes"], work)
+    gemm, warm, quantise = gemm_of(kernel, calls, chip, constants)
+    rows = gemm.m
     far = _parts(gemm, warm, quantise)
-    replayed = c["replayed"]
+    replayed = np.asarray(calls["replayed"], dtype=np.float64)
     if not replayed.any():
         return far
     nearer = chip.llc_latency_s / chip.dram_latency_s

@@ -16,7 +16,7 @@ from simulator.kernels.constant import Constant
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import overlapped
-from simulator.kernels.warmth import warm_share
+from simulator.kernels.warmth import memory_bytes_per_s, warm_share
 from simulator.kernels.waves import tiles_of, waves_of
 
 STREAM_BYTES = 2
@@ -111,7 +111,7 @@ class HyperConnectionPost(Family):
         tokens, hidden, streams, sites = c["tokens"], c["hidden"], c["streams"], c["sites"]
         traffic = (2 * streams + 1) * tokens * hidden * STREAM_BYTES
         cold = traffic * (1 - warm_streams(sites * traffic, chip))
-        memory = chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]
+        memory = memory_bytes_per_s(chip) * constants["dram_share"]
         pipes = {
             "dram_bandwidth": cold / memory,
             "llc": traffic / chip.llc_bandwidth_bytes_per_s,
@@ -137,7 +137,7 @@ class HyperConnectionPre(Family):
         read = streams * tokens * hidden * STREAM_BYTES
         collapse = {
             "dram_bandwidth": (read * (1 - warm_streams(read, chip)) + read / streams)
-            / (chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]),
+            / (memory_bytes_per_s(chip) * constants["dram_share"]),
             "llc": (read + read / streams) / chip.llc_bandwidth_bytes_per_s,
         }
         product = self.product(_Mixing(c), chip, constants)
@@ -221,7 +221,7 @@ class _Mixing:
         return overlapped({**moves, "llc": np.maximum(moves["llc"], passes * self.weights / rate)})
 
     def _moves(self, chip: ChipSpec, constants: Mapping[str, float]) -> dict[str, Floats]:
-        memory = chip.hbm_bandwidth_bytes_per_s * constants["dram_share"]
+        memory = memory_bytes_per_s(chip) * constants["dram_share"]
         cold = self.read * (1 - warm_streams(self.replayed, chip))
         return {
             "dram_bandwidth": cold / memory,

@@ -20,7 +20,7 @@ from simulator.kernels.core_rates import CONVERT_OPS, core_rate, vector_ops_per_
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import exposed
-from simulator.kernels.warmth import run_share, warm_share
+from simulator.kernels.warmth import memory_bytes_per_s, run_share, warm_share
 
 UNIT_KEYS = 256
 # Keys that one instruction covers; a tile does not reach from page to page (DeepGEMM 54e2261).
@@ -233,7 +233,7 @@ def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> tup
     cold = (1.0 - warm) * once + again
     # Keys of a page lie in one run; what else is read or written streams.
     scattered = np.minimum(cold, keys + again) * (1.0 / run_share(c["run_bytes"], chip) - 1.0)
-    slow = (cold + scattered) / chip.hbm_bandwidth_bytes_per_s
+    slow = (cold + scattered) / memory_bytes_per_s(chip)
     fast = warm * once / chip.llc_bandwidth_bytes_per_s
     return np.asarray(slow + fast, dtype=np.float64), np.asarray(again)
 

@@ -21,6 +21,7 @@ from simulator.basis.errors import UnsupportedError
 from simulator.kernels.expert_tokens import ExpertTiles
 from simulator.kernels.parts import Floats
 from simulator.kernels.pipes import overlapped
+from simulator.kernels.warmth import memory_bytes_per_s
 from simulator.kernels.waves import idle_share, tiles_of, waves_of
 
 # Output columns of a tile and depth of a step, the same in Triton, DeepGEMM and CUTLASS kernels.
@@ -117,7 +118,7 @@ def _stream_rate(
 
     Assumes: requests of the cores and the memory's limit join as a smooth minimum.
     """
-    peak = chip.hbm_bandwidth_bytes_per_s
+    peak = memory_bytes_per_s(chip)
     if "stream_bytes_per_clock" not in constants:
         return peak * constants["dram_share"]
     weights = STEP_DEPTH * TILE_COLUMNS * gemm.value_bytes / gemm.step_bytes

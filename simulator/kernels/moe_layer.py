@@ -22,6 +22,7 @@ from simulator.kernels.family import Columns, Family
 from simulator.kernels.moe_gemm import GroupedGemm, Operands, grouped_gemm_seconds
 from simulator.kernels.parts import Floats, Parts, joined
 from simulator.kernels.pipes import overlapped
+from simulator.kernels.warmth import memory_bytes_per_s
 
 MICRO = 1e-6
 HALF_BYTES = 2
@@ -114,13 +115,29 @@ class MoeFamily(Family):
         `distribution` says how tokens choose experts (see `expert_tokens`).
         """
         c = {n: np.asarray(v, dtype=np.float64) for n, v in calls.items() if n != "distribution"}
+        launch = np.full(c["tokens"].shape, constants[LAUNCH.name] * MICRO)
+        return joined(
+            Parts({"launch": launch}),
+            *(
+                Parts(
+                    grouped_gemm_seconds(gemm, chip, constants),
+                    work={"macs": gemm.macs, "tile_padding_macs": gemm.macs - c[f"{half}_macs"]},
+                )
+                for gemm, half in zip(self.gemms(calls), ("up", "down"), strict=True)
+            ),
+            Parts(self.elementwise(c, chip, constants)),
+        )
+
+    def gemms(self, calls: Columns) -> list[GroupedGemm]:
+        """The two grouped GEMMs of each call: gate-up, and down."""
+        c = {n: np.asarray(v, dtype=np.float64) for n, v in calls.items() if n != "distribution"}
         hidden, inner, tokens = c["hidden"], c["inner"], c["tokens"]
         stored = np.ceil(inner / self.inner_multiple) * self.inner_multiple
         mean = tokens * c["per_token"] / c["experts"]
         tile = self.tile_tokens(tokens, mean)
         experts = expert_tiles(calls, tile)
         slots = np.maximum(c["slots"], 1.0)
-        gemms = [
+        return [
             GroupedGemm(
                 experts=experts,
                 tile_tokens=tile,
@@ -135,18 +152,6 @@ class MoeFamily(Family):
                 ("down", hidden, stored),
             )
         ]
-        launch = np.full(tokens.shape, constants[LAUNCH.name] * MICRO)
-        return joined(
-            Parts({"launch": launch}),
-            *(
-                Parts(
-                    grouped_gemm_seconds(gemm, chip, constants),
-                    work={"macs": gemm.macs, "tile_padding_macs": gemm.macs - c[f"{half}_macs"]},
-                )
-                for gemm, half in zip(gemms, ("up", "down"), strict=True)
-            ),
-            Parts(self.elementwise(c, chip, constants)),
-        )
 
     def elementwise(
         self, c: Mapping[str, Floats], chip: ChipSpec, constants: Mapping[str, float]
@@ -168,6 +173,6 @@ class MoeFamily(Family):
         return overlapped(
             {
                 "vector": np.hypot(passed, worked),
-                "dram_bandwidth": ends / chip.hbm_bandwidth_bytes_per_s,
+                "dram_bandwidth": ends / memory_bytes_per_s(chip),
             }
         )

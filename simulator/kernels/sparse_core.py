@@ -22,7 +22,7 @@ from simulator.kernels.constant import Constant
 from simulator.kernels.core_rates import core_rate
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.parts import Floats, Parts
-from simulator.kernels.warmth import run_share, warm_share
+from simulator.kernels.warmth import memory_bytes_per_s, run_share, warm_share
 from simulator.kernels.waves import waves_of
 
 # Keys of a block, the step of a tile's loop (FlashMLA 9241ae3).
@@ -265,7 +265,7 @@ def memory_seconds(q: Queries, chip: ChipSpec) -> Floats:
     total = q.operand_bytes + q.cache_bytes
     read = q.operand_bytes + q.cache_bytes / run_share(q.run_bytes, chip)
     warm = warm_share(total, chip)
-    cold = read * (1.0 - warm) / chip.hbm_bandwidth_bytes_per_s
+    cold = read * (1.0 - warm) / memory_bytes_per_s(chip)
     return np.asarray(cold + total * warm / chip.llc_bandwidth_bytes_per_s)
 
 

@@ -18,7 +18,7 @@ from simulator.kernels.constant import Constant
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.pipes import exposed
-from simulator.kernels.warmth import warm_share
+from simulator.kernels.warmth import memory_bytes_per_s, warm_share
 
 # A block has a thread for each selected id; this many threads use a core's issue slots.
 FULL_THREADS = 1024
@@ -118,7 +118,7 @@ class _Calls:
     def memory_seconds(self, chip: ChipSpec) -> Floats:
         """One read of the scores that the LLC no longer holds, at peak bandwidth."""
         read = self.searched * self.keys * self.score_bytes
-        return read * (1.0 - warm_share(read, chip)) / chip.hbm_bandwidth_bytes_per_s
+        return read * (1.0 - warm_share(read, chip)) / memory_bytes_per_s(chip)
 
 
 def searched_rows(

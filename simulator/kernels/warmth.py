@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwmodels.bandwidth.efficiency import memory_efficiency
+from hwmodels.bandwidth.efficiency import edited_stream_share, memory_efficiency
 from hwmodels.chip import ChipSpec
 from simulator.kernels.parts import Floats
 
@@ -23,6 +23,17 @@ def warm_share(footprint: Floats, chip: ChipSpec, fade: float = FADE) -> Floats:
     """
     hits = 1.0 + (1.0 - footprint / chip.llc_bytes) / fade
     return np.minimum(np.maximum(hits, 0.0), 1.0)
+
+
+def memory_bytes_per_s(chip: ChipSpec) -> float:
+    """Peak of memory as fitted constants take shares of it.
+
+    Assumes: where a chip replaces numbers of its memory's preset, every kernel's share of the peak
+        changes as that of a stream does.
+    """
+    edited = edited_stream_share(chip)
+    peak = chip.hbm_bandwidth_bytes_per_s
+    return peak if edited is None else peak * edited
 
 
 def run_share(run_bytes: Floats, chip: ChipSpec) -> Floats:

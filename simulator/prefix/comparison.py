@@ -180,7 +180,7 @@ def deployment_for(
     asked = ask(**deployment, chip=spec.chip, count=spec.chip_count, phase="prefill")
     layout = _layout_of(asked, is_default=tp is None and dp == 1)
     # The node's own links, which an edited file may have changed.
-    asked = asked.changed(node=spec, parallel=layout)
+    asked = asked.changed(node=spec.with_links_of(asked.chip), parallel=layout)
     sold_as = priced_as(asked.chip)
     price = find_price(sold_as) if sold_as in list_priced_chips() else None
     return CacheDeployment(

@@ -42,17 +42,20 @@ def with_whole_paths(scenario: Scenario) -> Scenario:
 def inputs_of(scenario: Scenario) -> dict[str, Any]:
     """Plain data of a scenario in which files stand by their names and contents.
 
-    Raises InputError for a file that cannot be read. A chip's file stands with that of its node
-    where it names one; an engine's is hashed by itself, without further files that it may name.
+    Raises InputError for a file that cannot be read. A chip's file stands with those of its node
+    and of its memory's preset where it names them; an engine's is hashed by itself, without further
+    files that it may name.
     """
     data = scenario.model_dump(mode="json")
     for section, key in FILES:
         place = data[section] if section else data
         if place is not None and names_file((section, key), place[key]):
             place[key] = _file(place[key], key)
-    node = find_chip(scenario.chip).node if is_path(scenario.chip) else ""
-    if is_path(node):
-        data["chip"]["node"] = _file(node, "node")
+    if is_path(scenario.chip):
+        chip = find_chip(scenario.chip)
+        for key, name in (("node", chip.node), ("preset", chip.memory.preset or "")):
+            if is_path(name):
+                data["chip"][key] = _file(name, key)
     return data
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from hwmodels.chip import find_chip, list_chips
+from hwmodels.chip import ChipSpec, find_chip, list_chips
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.basis.sourced import Sourced
 from simulator.basis.yaml_loader import StrictModel
@@ -197,3 +198,70 @@ def test_a_missing_number_is_found(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError) as caught:
         find_chip(path)
     assert caught.value.message == f"{path}:{start + 1}: missing key 'power.tdp'"
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_the_machine_of_every_chip_is_described(name: str) -> None:
+    chip = find_chip(name)
+    cores = chip.cores
+    assert chip.llc.slices
+    assert chip.noc.core_port
+    assert all((cores.threads, cores.blocks, cores.copy_bytes))
+    assert all((cores.matrix_fill, cores.matrix_issue))
+    # One partition has no other to be linked with.
+    assert (chip.noc.partition_link is None) == (chip.llc.partitions is None)
+    assert cores.register_file or all((cores.l0a, cores.l0b, cores.l0c, cores.unified_buffer))
+    assert chip.matrix_fill_clocks >= chip.matrix_issue_clocks
+    assert chip.copy_bytes_per_core <= chip.smem_bytes_per_core
+    # A core takes in less than the whole cache gives, all of them more than memory does.
+    port = chip.core_port_bytes_per_clock * chip.clock_hz
+    assert port < chip.llc_bandwidth_bytes_per_s
+    assert port * chip.core_count > chip.hbm_bandwidth_bytes_per_s
+    slices = chip.llc_slices * 128 * chip.clock_hz
+    assert slices > chip.llc_bandwidth_bytes_per_s
+
+
+def test_machines_by_hand() -> None:
+    h200, mi300x, b200 = find_chip("h200"), find_chip("mi300x"), find_chip("b200")
+    assert h200.llc_slices == 6 * 16
+    assert h200.threads_per_core == 64 * 32
+    assert h200.register_bytes_per_core == 65536 * 4
+    assert h200.matrix_issue_clocks == 2 * 64 * 64 * 16 / 4096
+    assert b200.matrix_issue_clocks == 2 * 128 * 64 * 16 / 8192
+    assert b200.partition_link_bytes_per_s == 10e12 / 2
+    assert mi300x.llc_slices * 2 * 2**20 == mi300x.llc_bytes
+    assert mi300x.threads_per_core == 32 * 64
+    assert mi300x.register_bytes_per_core == 4 * 128 * 1024
+    assert mi300x.matrix_issue_clocks == 2 * 32 * 32 * 8 / (2048 / 4)
+    assert mi300x.partition_link_bytes_per_s is None
+    ascend = find_chip("ascend-910c")
+    assert ascend.register_bytes_per_core == (64 + 64 + 128) * 1024
+    assert ascend.core_port_bytes_per_clock == 110
+    assert (ascend.threads_per_core, ascend.blocks_per_core) == (1, 1)
+
+
+def older(tmp_path: Path, name: str) -> ChipSpec:
+    """A copy of a shipped chip as files were before their machine was described."""
+    data = find_chip(name).model_dump(mode="json", exclude_none=True)
+    del data["noc"], data["llc"]["slices"], data["memory"]["preset"]
+    data["cores"].pop("register_file", None)
+    for key in ("threads", "blocks", "copy_bytes", "matrix_fill", "matrix_issue"):
+        del data["cores"][key]
+    path = tmp_path / "older.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return find_chip(path)
+
+
+def test_what_older_files_leave_out_is_taken_as_the_properties_say(tmp_path: Path) -> None:
+    chip = older(tmp_path, "h200")
+    assert chip.llc_slices == chip.hbm_channels == 96
+    assert chip.core_port_bytes_per_clock == 64
+    assert chip.partition_link_bytes_per_s == 9.666e12 / 2
+    assert (chip.threads_per_core, chip.blocks_per_core) == (2048, 32)
+    assert chip.copy_bytes_per_core == 228 * 1024
+    assert chip.register_bytes_per_core == 256 * 1024
+    assert (chip.matrix_fill_clocks, chip.matrix_issue_clocks) == (32, 32)
+    cube = older(tmp_path, "ascend-910b3")
+    assert (cube.threads_per_core, cube.blocks_per_core) == (1, 1)
+    assert cube.register_bytes_per_core == 256 * 1024
+    assert cube.partition_link_bytes_per_s is None

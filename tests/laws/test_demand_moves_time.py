@@ -150,22 +150,32 @@ def test_what_moves_demand_moves_time(engine: str, chip: str, fidelity: str, fie
     assert not found.against
 
 
+MACHINE = "the machine's simulation reads it"
 # Numbers of a chip and a node that move no kernel at `tile` on eight chips: what they do move.
 ELSEWHERE = {
     "dies_per_package": "weights that a benchmark of GEMMs finds in the cache: measured rows",
     "memory.capacity": "what fits",
     "memory.stacks": "fidelity cycle: channels",
     "memory.channels_per_stack": "fidelity cycle: channels",
+    "memory.pin_rate": "the preset, where a file names none; checked against the bandwidth",
     "memory.channel_width": "checked against the bandwidth: a note where they differ",
     "llc.line": "fidelity cycle: the cache",
     "llc.sector": "fidelity cycle: the cache",
     "llc.partitions": "fidelity cycle: the cache",
+    "llc.slices": MACHINE,
+    "noc.core_port": MACHINE,
+    "noc.partition_link": MACHINE,
     "llc.far_latency": "fidelity cycle: the cache",
     "llc.latency": "fidelity cycle, and kernels of the tile model that stay in the cache",
     "cores.matrix_flops_per_clock": "checked against the peak rates: a note where they differ",
     "cores.scratchpad": "tiles and loads in flight of the tile model",
     "cores.l1_and_scratchpad": "described, not used",
     "cores.register_file": "described, not used",
+    "cores.threads": MACHINE,
+    "cores.blocks": MACHINE,
+    "cores.copy_bytes": MACHINE,
+    "cores.matrix_fill": MACHINE,
+    "cores.matrix_issue": MACHINE,
     "matrix.fp16": "no kernel multiplies in FP16",
     "matrix.int8": "no kernel multiplies in INT8",
     "matrix.tf32": "products in FP32 without TF32",

@@ -12,24 +12,19 @@ from hwmodels.bandwidth.measurement import measure
 from hwmodels.bandwidth.sweep import sweep
 from hwmodels.chip import find_chip, list_chips
 from hwmodels.dram.chip_memory import ChipController, chip_memory, idle_ns, preset_name
-from simulator.basis.errors import InputError, UnsupportedError
+from simulator.basis.errors import InputError
 
 H200 = chip_memory(find_chip("h200"))
 B200 = chip_memory(find_chip("b200"))
 ENTRY = Access(kind="gather", granule_bytes=584)
 
 
-def test_presets_follow_memory_type_and_pin_rate() -> None:
-    names = {name: preset_name(find_chip(name)) for name in list_chips() if name != "ascend-950dt"}
+def test_presets_of_shipped_chips() -> None:
+    names = {name: preset_name(find_chip(name)) for name in list_chips()}
     assert names["h100"] == names["mi300x"] == "hbm3_5200"
     assert names["h200"] == "hbm3e_6250"
     assert {names[name] for name in ("b200", "gb200", "b300", "gb300")} == {"hbm3e_7800"}
     assert names["ascend-910b3"] == "hbm2e_3200"
-
-
-def test_a_memory_without_a_preset_names_the_nearest() -> None:
-    with pytest.raises(UnsupportedError, match=r"HiZQ.*nearest by pin rate are hbm3e_7800 and"):
-        chip_memory(find_chip("ascend-950dt"))
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_windows_are_steady_across_seeds(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in list_chips() if name != "ascend-950dt"])
+@pytest.mark.parametrize("name", list_chips())
 @pytest.mark.parametrize("run", [0, 4096, 8448, 65_536])
 def test_table_and_window_agree_for_long_runs(name: str, run: int) -> None:
     chip = find_chip(name)

@@ -23,13 +23,37 @@ def edited(tmp_path: Path, name: str, old: str, new: str) -> Path:
 
 def test_presets_that_ship() -> None:
     assert list_presets() == [
-        "hbm2_2400", "hbm2e_3200", "hbm3_5200", "hbm3_6400", "hbm3_8000", "hbm3e_6250",
-        "hbm3e_7800", "hbm4_8000",
+        "gddr7_28000", "hbm2_2400", "hbm2e_3200", "hbm3_5200", "hbm3_6400", "hbm3_8000",
+        "hbm3e_6250", "hbm3e_7800", "hbm4_8000", "lpddr5x_8533",
     ]  # fmt: skip
     peaks = {name: find_preset(name).channel_bytes_per_s / 1e9 for name in list_presets()}
     assert peaks["hbm3_5200"] == 41.6
     assert peaks["hbm2_2400"] == 38.4
     assert peaks["hbm3e_6250"] * 96 == pytest.approx(4800)
+    assert peaks["gddr7_28000"] == 28  # 28 Gb/s x 8 bits / 8
+    assert peaks["lpddr5x_8533"] == pytest.approx(8.533 * 16 / 8, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "gigabytes", "nanoseconds"),
+    [("gddr7_28000", 0.5, 51.4), ("lpddr5x_8533", 2, 61.9)],
+)
+def test_guessed_presets_by_hand(name: str, gigabytes: float, nanoseconds: float) -> None:
+    preset = find_preset(name)
+    assert preset.organisation.banks_a_pc == 16
+    assert preset.organisation.channel_bytes == gigabytes * 2**30
+    assert preset.timing.in_clocks["RC"] * preset.clock.si * 1e9 == pytest.approx(
+        nanoseconds, abs=0.1
+    )
+    for number in (preset.timing.RC, preset.timing.CL, preset.organisation.burst):
+        assert number.kind == "guessed"
+        assert number.note
+
+
+def test_a_preset_of_a_users_file_is_named_after_it(tmp_path: Path) -> None:
+    path = edited(tmp_path, "hbm2_2400", "FAW: {value: 19", "FAW: {value: 20")
+    assert find_preset(path).name == "hbm2_2400 (edited.yaml)"
+    assert find_preset(path).numbers != find_preset("hbm2_2400").numbers
 
 
 @pytest.mark.parametrize("name", ["hbm3_5200", "hbm3_8000", "hbm3e_6250", "hbm3e_7800"])

@@ -101,7 +101,7 @@ def test_frozen_hashable_and_equal_after_si_was_read() -> None:
         ),
         (
             "stacks: {value: 5.5, unit: '1', kind: guessed, note: x}\n",
-            "2: 'stacks': value is 5.5 1, expected a whole number of 1",
+            "2: 'stacks': value is 5.5, expected a whole number",
         ),
         (
             "capacity: {value: 0.3, unit: B, kind: guessed, note: x}\n",

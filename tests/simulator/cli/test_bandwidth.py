@@ -72,7 +72,7 @@ def test_sweep_writes_a_page_that_loads_nothing(capsys, tmp_path):
         (["--granule", "64", "--mapping", "c8"], "does not cover the address"),
         (["--granule", "64", "--interleave", "48"], "expected a multiple of the burst"),
         (["--granule", "64", "--queue-ns", "0"], "queued_ns is 0"),
-        (["--granule", "64", "--chip", "ascend-950dt"], "nearest by pin rate are hbm3e_7800"),
+        (["--granule", "64", "--set", "memory.RC=1ns"], "tRC is 2 clocks, expected at least"),
         (["--granule", "64", "--chip", "h20O"], "unknown chip 'h20O'"),
         (["--granule", "many"], "Invalid value for '--granule'"),
     ],

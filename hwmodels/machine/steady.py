@@ -1,0 +1,308 @@
+"""How long a kernel program takes on a machine: whole launches, or steady parts of long ones.
+
+A launch of much traffic runs on the machine's part with one stack of memory; what is still long is
+cut to fewer waves of blocks and to shorter loops, and goes on as those grow. Equal launches are run
+once.
+
+Assumes: launches of a kernel follow one another, and what one leaves in the cache is what the
+regions of the next say is there.
+Assumes: of a launch on many cores each stack of memory, with its share of cache and cores, sees the
+same as the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from hwmodels.machine.program import Access, Block, Counts, KernelProgram, Launch
+from hwmodels.machine.simulation import MachineResult, blocks_at_once, depth_of, run_program
+from hwmodels.machine.spec import PICOSECONDS, MachineSpec
+
+# Cost of the runs of one launch, in bursts of 32 bytes from memory; a request costs a few more.
+BUDGET = 1_000_000
+_REQUEST_BYTES = 256
+_REQUEST_COST = 3
+# Waves of the shorter runs, and stages of the shortest loops beyond those in flight.
+_WAVES = (2, 4)
+_FEW_WAVES = (1, 2)
+_LOOPS = (4, 10)
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """Time of a launch, its longest run, and how much of its work was extrapolated."""
+
+    duration_ps: float
+    result: MachineResult
+    extrapolated: float
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Time of a kernel alone; `power_s` of it is what the power limit adds."""
+
+    seconds: float
+    power_s: float
+    launches: tuple[LaunchTime, ...]
+
+    @property
+    def states_s(self) -> dict[str, float]:
+        """The time by what slots of blocks spend it on, mean over the slots; adds up."""
+        found: dict[str, float] = {}
+        for launch in self.launches:
+            whole = sum(launch.result.states_ps.values())
+            for name, part in launch.result.states_ps.items():
+                share = part / whole * launch.duration_ps / PICOSECONDS
+                found[name] = found.get(name, 0.0) + share
+        return found
+
+
+def cost_of(launch: Launch, warm: tuple[float, ...]) -> float:
+    """Bursts that the blocks of a launch ask for, and what their requests cost beside."""
+    each = np.array([_stage_cost(kind, warm) for kind in launch.kinds])
+    return float((each[launch.kind] * (launch.stages + 1)).sum())
+
+
+def _stage_cost(block: Block, warm: tuple[float, ...]) -> float:
+    return sum(
+        access.pieces * max(1.0, access.nbytes / access.pieces / _REQUEST_BYTES) * _REQUEST_COST
+        + access.nbytes / 32 * (1.0 - warm[access.region])
+        for access in block.accesses
+    )
+
+
+def kernel_time(program: KernelProgram, machine: MachineSpec, tdp_w: float) -> KernelTime:
+    """Launches one after the other; above the power limit the clock falls.
+
+    Assumes: power goes with the square of the clock, and the whole kernel stretches with it.
+    """
+    launches = tuple(launch_time(program, i, machine) for i in range(len(program.launches)))
+    seconds = sum(launch.duration_ps for launch in launches) / PICOSECONDS
+    excess = program.energy_j / max(seconds, 1e-12) / tdp_w
+    slower = seconds * (np.sqrt(excess) - 1.0) if excess > 1.0 else 0.0
+    return KernelTime(seconds + slower, slower, launches)
+
+
+def launch_time(program: KernelProgram, number: int, machine: MachineSpec) -> LaunchTime:
+    """One launch of a program alone."""
+    own = program.launches[number]
+    return _known(_Key(replace(program, launches=(own,), energy_j=0.0, name="")), machine)
+
+
+class _Key:
+    """A program by its content."""
+
+    def __init__(self, program: KernelProgram) -> None:
+        self.program = program
+        (launch,) = program.launches
+        arrays = (launch.kind, launch.stages, launch.core, launch.place)
+        content = tuple(None if a is None else a.tobytes() for a in arrays)
+        self.content = (program.regions, launch.kinds, launch.gap_s, launch.end_s, content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+
+@lru_cache(maxsize=1024)
+def _known(key: _Key, machine: MachineSpec) -> LaunchTime:
+    return simulated(key.program, machine)
+
+
+def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDGET) -> LaunchTime:
+    """The only launch of a program within a budget: whole, of one stack, or extrapolated."""
+    (launch,) = program.launches
+    warm = tuple(region.warm for region in program.regions)
+    if cost_of(launch, warm) <= budget:
+        result = run_program(program, machine)
+        return LaunchTime(result.duration_ps, result, 0.0)
+    if machine.stacks > 1:
+        program = _of_stack(program, launch, machine)
+        machine = machine.slice_of_stack()
+        return simulated(program, machine, budget)
+    return _extrapolated(program, launch, machine, warm, budget)
+
+
+def _of_stack(program: KernelProgram, launch: Launch, machine: MachineSpec) -> KernelProgram:
+    """A launch's blocks on one stack's share of the cores: as many a core, the last wave too."""
+    part = machine.slice_of_stack()
+    share = part.cores / machine.cores
+    if launch.core is None:
+        at_once = blocks_at_once(launch.kinds, machine)
+        waves, rest = divmod(launch.blocks, at_once * machine.cores)
+        count = waves * at_once * part.cores + int(np.ceil(rest * share - 1e-9))
+        own = _kept(launch, _even_runs(launch, count))
+    else:
+        own = _kept_cores(launch, part.cores)
+    kinds = tuple(_with_reuse(kind, share) for kind in launch.kinds)
+    own = replace(own, kinds=kinds, place=_dense(own, launch))
+    return replace(program, launches=(own,))
+
+
+def _even_runs(launch: Launch, count: int) -> Counts:
+    """Numbers of about evenly spaced blocks, neighbours on the same data kept together."""
+    place = launch.coordinates
+    begins = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    lengths = np.diff(np.append(begins, launch.blocks))
+    # Runs by a low-discrepancy order, so that any number of them is spread over the launch.
+    order = np.argsort(np.arange(len(begins)) * _GOLDEN % 1.0, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(lengths[order]), count)) + 1
+    runs = np.sort(order[:enough])
+    found = np.concatenate([begins[run] + np.arange(lengths[run]) for run in runs])
+    return found[:count]
+
+
+def _dense(own: Launch, launch: Launch) -> Counts:
+    """Places of the blocks that stay: as they were where they say which data, else in order."""
+    return own.coordinates if launch.place is not None else np.arange(own.blocks)
+
+
+def _with_reuse(block: Block, share: float) -> Block:
+    """The block among fewer others: rows that many blocks share are shared by their part."""
+
+    def scaled(access: Access) -> Access:
+        many = access.modulo if access.modulo < 1 << 40 else 0
+        return replace(
+            access,
+            divide=max(1, round(access.divide * share)) if access.divide > 1 else 1,
+            modulo=max(1, round(many * share)) if many and access.divide == 1 else access.modulo,
+        )
+
+    return replace(block, accesses=tuple(map(scaled, block.accesses)))
+
+
+def _kept_cores(launch: Launch, count: int) -> Launch:
+    """Blocks of some of the cores, the one with the most work among them."""
+    assert launch.core is not None
+    work = np.bincount(launch.core, weights=launch.stages + 1.0)
+    used = np.flatnonzero(work)
+    ranked = used[np.argsort(-work[used], kind="stable")]
+    at = np.rint(np.linspace(0, len(ranked) - 1, min(count, len(ranked)))).astype(np.int64)
+    number = np.full(len(work), -1)
+    number[np.sort(ranked[at])] = np.arange(len(at))
+    keep = np.flatnonzero(number[launch.core] >= 0)
+    own = _kept(launch, keep)
+    return replace(own, core=number[launch.core[keep]])
+
+
+def _kept(launch: Launch, keep: Counts) -> Launch:
+    return replace(
+        launch,
+        kind=launch.kind[keep],
+        stages=launch.stages[keep],
+        core=None if launch.core is None else launch.core[keep],
+        place=launch.coordinates[keep],
+    )
+
+
+def _extrapolated(
+    program: KernelProgram,
+    launch: Launch,
+    machine: MachineSpec,
+    warm: tuple[float, ...],
+    budget: float,
+) -> LaunchTime:
+    """Two lengths of loops by two numbers of waves, and the plane through their times."""
+    at_once = blocks_at_once(launch.kinds, machine) * machine.cores
+    longest = int(launch.stages.max())
+    depth = max(depth_of(kind, machine) for kind in launch.kinds)
+    whole = _whole_waves(launch, at_once)
+
+    def cost(wave: int, share: float) -> float:
+        return cost_of(_cut(launch, wave, share, at_once), warm)
+
+    waves: tuple[int, ...] = _WAVES
+    if whole <= _FEW_WAVES[-1]:
+        waves = (whole,)
+    elif whole <= _WAVES[-1] or sum(cost(wave, 0.3) for wave in waves) > budget:
+        waves = _FEW_WAVES
+    loops: tuple[int, ...] = (longest,)
+    run = sum(cost(wave, 1.0) for wave in waves)
+    if run > budget and longest > depth + _LOOPS[-1]:
+        last = int(min(max(0.65 * budget / run * longest, depth + _LOOPS[-1]), longest))
+        loops = (max(last // 2, min(depth + _LOOPS[0], last - 1)), last)
+    times = {
+        (wave, loop): run_program(
+            replace(program, launches=(_cut(launch, wave, loop / longest, at_once),)), machine
+        )
+        for wave in waves
+        for loop in loops
+    }
+    largest = times[waves[-1], loops[-1]]
+    extents = [_extent(_cut(launch, wave, 1.0, at_once), at_once) for wave in waves]
+    share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
+    duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
+    return LaunchTime(duration, largest, 1.0 - share)
+
+
+def _whole_waves(launch: Launch, at_once: int) -> int:
+    """Blocks that every place has, at least."""
+    if launch.core is not None:
+        counts = np.bincount(launch.core)
+        return int(counts[counts > 0].min())
+    return launch.blocks // at_once
+
+
+def _cut(launch: Launch, waves: int, share: float, at_once: int) -> Launch:
+    """A launch with so many waves, whose loops are a share as long."""
+    own = _kept(launch, _kept_blocks(launch, waves, at_once))
+    if share >= 1.0:
+        return own
+    stages = np.where(own.stages > 0, np.maximum(1, np.rint(own.stages * share)), 0)
+    return replace(own, stages=stages.astype(np.int64))
+
+
+def _kept_blocks(launch: Launch, waves: int, at_once: int) -> Counts:
+    """Numbers of the blocks that stay: without whole waves from the middle."""
+    drop = max(0, _whole_waves(launch, at_once) - waves)
+    if launch.core is None:
+        head = max(0, waves // 2) * at_once
+        return np.concatenate([np.arange(head), np.arange(head + drop * at_once, launch.blocks)])
+    counts = np.bincount(launch.core)
+    order = np.argsort(launch.core, kind="stable")
+    cores = launch.core[order]
+    rank = np.arange(len(order)) - np.searchsorted(cores, cores)
+    # The same share of each core's blocks, evenly spaced.
+    whole = _whole_waves(launch, at_once)
+    left = np.ceil(counts * ((whole - drop) / whole))[cores]
+    kept = np.floor((rank + 1) * left / counts[cores]) > np.floor(rank * left / counts[cores])
+    return np.sort(order[kept])
+
+
+def _extent(launch: Launch, at_once: int) -> float:
+    """What the time of a launch grows with: stages of the fullest core, or whole waves."""
+    if launch.core is None:
+        return float(launch.blocks // at_once)
+    return float(np.bincount(launch.core, weights=launch.stages + 1.0).max())
+
+
+def _plane(
+    times: dict[tuple[int, int], MachineResult],
+    waves: tuple[int, ...],
+    loops: tuple[int, ...],
+    extents: tuple[float, ...],
+    longest: int,
+) -> float:
+    """Time at all waves and the whole loop, straight on in both.
+
+    `extents` are those of the runs and, last, of the whole launch.
+    """
+
+    def over_loops(wave: int) -> float:
+        last = times[wave, loops[-1]].duration_ps
+        if len(loops) == 1:
+            return last
+        rate = (last - times[wave, loops[0]].duration_ps) / (loops[1] - loops[0])
+        return last + rate * (longest - loops[1])
+
+    last = over_loops(waves[-1])
+    if len(waves) == 1:
+        return last
+    rate = (last - over_loops(waves[0])) / (extents[1] - extents[0])
+    return last + rate * (extents[2] - extents[1])
