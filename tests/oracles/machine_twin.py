@@ -34,6 +34,8 @@ from tests.oracles.machine_twin_memory import (
 PICOSECONDS = 10**12
 PAGE_BYTES = 4096
 MOST_STAGES = 16
+# What a kernel's own waits hold of a matrix unit's fill and of its dependent instructions.
+HELD_CLOCKS = 32
 STATES = (
     "launch", "no block", "prologue", "matrix", "vector", "wait", "pipe busy", "cache", "memory",
     "links", "epilogue",
@@ -115,11 +117,11 @@ def depth(block: Block, machine: MachineSpec) -> int:
 
 
 def needs(block: Block, machine: MachineSpec) -> dict[str, int]:
-    """What a block takes of its core."""
+    """What a block takes of its core; what its registers lack it has in shared memory anyway."""
     return {
         "shared": block.fixed_bytes + block.stage_bytes * depth(block, machine),
-        "registers": block.registers_bytes,
-        "threads": block.threads,
+        "registers": min(block.registers_bytes, machine.register_bytes),
+        "threads": min(block.threads, machine.threads),
         "blocks": 1,
     }
 
@@ -280,7 +282,8 @@ class MachineTwin:
         """Bytes within one block of memory, from or to the cache or memory."""
         cache, core = self.machine.cache, block.core
         number = address // BLOCK_BYTES
-        at_slice = mixed(number) % len(self.slices)
+        group, place_in_group = divmod(number, len(self.slices))
+        at_slice = (place_in_group + mixed(group)) % len(self.slices)
         home = at_slice % cache.partitions
         near = core.number % cache.partitions == home
         latency = self._ps(cache.near_latency_s if near else cache.far_latency_s)
@@ -291,11 +294,9 @@ class MachineTwin:
         self.bytes["near" if near else "far"] += nbytes
         at_memory = max(served, self.now + self.path_ps // 2)
         warm = share_of(number * 5 + 1, place.warm)
-        if store and warm:
-            flight.known(served, "cache")
-        elif store:
+        if store and not warm:
             self._wait(self._send(address, nbytes, True, at_memory), block, flight, 0)
-        else:
+        elif not store:
             found = nbytes
             if not warm:
                 found = self._look_up(block, flight, place, address, nbytes, home, at_memory)
@@ -377,6 +378,11 @@ class BlockRun:
         self.depth = depth(kind, twin.machine)
         self.flights: list[Flight] = []
         self.done = 0
+        # Loads are issued no faster than the core's port takes them.
+        loaded = sum(access.nbytes for access in kind.accesses if not access.stores)
+        self.pace_ps = round(loaded / twin.machine.port_bytes_per_s * PICOSECONDS)
+        self.issue_ps = twin.now
+        self.planned = False
         self.bell: Bell | None = None
 
     def run(self) -> Steps:
@@ -386,15 +392,14 @@ class BlockRun:
         first = self._load(kind.first_accesses, 0)
         self._load_ahead()
         multiplies = kind.stage.matrix > 0
-        fill = twin.machine.matrix_fill_clocks if multiplies else 0.0
-        issue = twin.machine.matrix_issue_clocks if multiplies else 0.0
+        fill = twin.machine.matrix_fill_clocks - HELD_CLOCKS if multiplies else 0.0
+        issue = twin.machine.matrix_issue_clocks - HELD_CLOCKS if multiplies else 0.0
         yield from self._await(first)
         yield self._work(first, kind.prologue, fill, "prologue")
         for stage in range(self.stages):
-            flight = self.flights[stage]
-            if not self._is_there(flight):
-                yield from self._await(flight)
-            yield self._work(flight, kind.stage, issue, "wait")
+            while len(self.flights) == stage or not self._is_there(self.flights[stage]):
+                yield from self._hear()
+            yield self._work(self.flights[stage], kind.stage, issue, "wait")
             self.done += 1
             self._touch(kind.accesses, stage, True, self.stored)
             self._load_ahead()
@@ -406,9 +411,19 @@ class BlockRun:
         twin.block_ended(self.core, self.slot)
 
     def _load_ahead(self) -> None:
-        while len(self.flights) < min(self.stages, self.done + self.depth):
-            stage = len(self.flights)
+        """Send the loads of the next stage, where it may be in flight, and plan a look after it."""
+        stage = len(self.flights)
+        if self.planned or stage >= min(self.stages, self.done + self.depth):
+            return
+        if self.issue_ps <= self.twin.now:
+            self.issue_ps = self.twin.now + self.pace_ps
             self.flights.append(self._load(self.kind.accesses, stage))
+        self.planned = True
+        self.twin.add(self.issue_ps, self._look_ahead)
+
+    def _look_ahead(self) -> None:
+        self.planned = False
+        self._load_ahead()
 
     def _load(self, accesses: tuple[Access, ...], stage: int) -> Flight:
         flight = Flight(self.twin.now)
@@ -429,13 +444,16 @@ class BlockRun:
     def _is_there(self, flight: Flight) -> bool:
         return flight.out == 0 and flight.ready_ps <= self.twin.now
 
+    def _hear(self) -> Steps:
+        """Sleep until an answer of this block comes that was announced, whichever it is."""
+        self.bell = Bell(self.twin.env)
+        yield self.bell
+
     def _await(self, flight: Flight) -> Steps:
-        """Look whenever an answer of this block was announced, until this one's is there."""
-        while True:
-            self.bell = Bell(self.twin.env)
-            yield self.bell
-            if self._is_there(flight):
-                return
+        """Sleep at least once, until this one's answers are there."""
+        yield from self._hear()
+        while not self._is_there(flight):
+            yield from self._hear()
 
     def _work(self, flight: Flight, work: Work, more_clocks: float, other: str) -> simpy.Event:
         """Matrix, vector, links and wait one after the other; the end of the part."""
@@ -453,7 +471,7 @@ class BlockRun:
             here = twin.links.turn(here, work.send_bytes)
             twin.bytes["sent"] += work.send_bytes
             twin.spend(slot, "links", here)
-        here += twin.machine.clocks_ps(work.wait + more_clocks)
+        here += twin.machine.clocks_ps(max(0.0, work.wait + more_clocks))
         twin.spend(slot, other, here)
         return twin.add(here)
 
@@ -466,11 +484,18 @@ class BlockRun:
                 continue
             place = self.twin.places[access.region]
             row = self.place // access.divide % access.modulo
-            begin = row * access.row_bytes + stage * access.nbytes
-            sent = 0
-            while sent < access.nbytes:
-                address, along = place.address((begin + sent) % place.nbytes)
-                to_block = BLOCK_BYTES - address % BLOCK_BYTES
-                piece = min(access.nbytes - sent, along, to_block)
-                self.twin.request(self, flight, place, address, piece, stores)
-                sent += piece
+            nbytes = access.nbytes // access.pieces
+            begin = access.first + row * access.row_bytes + stage * nbytes
+            for piece in range(access.pieces):
+                self._touch_run(place, begin + piece * access.pitch, nbytes, stores, flight)
+
+    def _touch_run(
+        self, place: Place, begin: int, nbytes: int, stores: bool, flight: Flight
+    ) -> None:
+        sent = 0
+        while sent < nbytes:
+            address, along = place.address((begin + sent) % place.nbytes)
+            to_block = BLOCK_BYTES - address % BLOCK_BYTES
+            part = min(nbytes - sent, along, to_block)
+            self.twin.request(self, flight, place, address, part, stores)
+            sent += part

@@ -39,7 +39,7 @@ def some_machine(rng: random.Random) -> MachineSpec:
         shared_bytes=rng.choice([4096, 16384, 65536]),
         blocks=rng.choice([1, 2, 5]),
         copy_bytes=rng.choice([2048, 8192, 262144]),
-        matrix_issue_clocks=rng.choice([0.0, 3.0]),
+        matrix_issue_clocks=rng.choice([0, 32, 37]),
         port_bytes_per_s=rng.choice([1e10, 64 * whole.clock_hz]),
         cross_bytes_per_s=rng.choice([2e10, 4e11]),
         link_bytes_per_s=rng.choice([5e9, 4e11]),
@@ -93,6 +93,9 @@ def _access(rng: random.Random, regions: int, stores: bool) -> Access:
         divide=rng.choice([1, 1, 2, 3]),
         modulo=rng.choice([1 << 40, 1 << 40, 2, 1]),
         stores=stores,
+        pieces=rng.choice([1, 1, 2, 5]),
+        pitch=rng.choice([0, 256, 1000]),
+        first=rng.choice([0, 0, 300]),
     )
 
 
