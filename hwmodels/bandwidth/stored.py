@@ -1,4 +1,4 @@
-"""What windows of the burst-level model gave, kept between processes in the user's cache folder.
+"""What the burst-level model and the machine gave, kept between processes in a cache folder.
 
 An entry is named by the code and by everything that decides it, so that it never goes stale.
 """
@@ -51,16 +51,19 @@ def stored(
 
 @cache
 def code_hash() -> str:
-    """Hash of the sources that a window runs through."""
+    """Hash of the sources that a simulation runs through."""
     digest = hashlib.sha256()
     root = Path(hwmodels.__file__).parent
-    for folder in ("bandwidth", "dram", "llc"):
+    for folder in ("bandwidth", "dram", "llc", "machine"):
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
 
 def cache_folder() -> Path:
-    """Where entries are kept between processes."""
+    """Where entries are kept between processes: the folder V4SIM_CACHE, or the user's cache."""
+    named = os.environ.get("V4SIM_CACHE")
+    if named:
+        return Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "v4sim" / _FOLDER

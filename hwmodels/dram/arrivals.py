@@ -7,20 +7,19 @@ import numpy as np
 from hwmodels.dram.compiled import inlined
 from hwmodels.dram.waiting import append, take_slot
 from hwmodels.dram.words import (
-    B_ACT_AT,
+    ACCEPTED_A_TICK,
     B_LISTS,
-    B_PRE_AT,
-    B_READ_AT,
     B_ROW,
     BANK_WORDS,
     C_COLUMN_AT,
+    C_COLUMN_FREE,
+    C_DRAINING,
     C_FIFO_HEAD,
     C_FIFO_TAIL,
+    C_FIFO_WRITE,
     C_READS,
     C_RETURN_HEAD,
     C_RETURN_TAIL,
-    C_ROW_AT,
-    C_SEQUENCE,
     DIGIT_BANK,
     DIGIT_GROUP,
     DIGIT_PC,
@@ -28,14 +27,17 @@ from hwmodels.dram.words import (
     F_BURST,
     F_CHUNK,
     F_COUNT,
+    F_FROM,
     F_NEXT,
     K_ACT_READ,
     K_HIT_READ,
     K_PRE_READ,
     L_BANK,
+    L_LANES,
     L_PC,
     L_RETURN,
     L_WORDS,
+    LANES,
     LIST_MISS,
     LIST_WRITE,
     O_BANKS,
@@ -45,18 +47,22 @@ from hwmodels.dram.words import (
     O_GROUPS,
     O_HASHED,
     O_READ_QUEUE,
+    P_ACTIVE,
     P_HIT_READ,
     P_PENDING,
     P_PENDING_FROM,
+    P_READ_AT,
+    PC_LANES,
     PC_WORDS,
     RETURN_WORDS,
     RETURNS,
-    S_ARRIVED,
-    S_BANK,
     S_CHUNK,
+    S_KEY,
     S_ROW,
-    S_SEQUENCE,
-    S_WRITE,
+    T_ODD,
+    V_HITS,
+    V_READ_AT,
+    V_WRITE,
     X_BURSTS,
     X_DONE,
     X_DONE_BYTES,
@@ -67,12 +73,12 @@ from hwmodels.dram.words import (
     X_FROM_BYTES,
     X_IN_FLIGHT,
     X_LAST,
+    X_RETURNING,
     X_WARM_UP,
 )
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _BURST_SHIFT = 5  # 32-byte bursts
-ACCEPTED_A_TICK = 4
 
 
 @inlined
@@ -98,13 +104,14 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
         runs[run, F_BURST] = row * block_bursts + offset
         runs[run, F_COUNT] = count
         runs[run, F_NEXT] = -1
+        runs[run, F_FROM] = tick
         channel = number * parameters[L_WORDS]
         if memory[channel + C_FIFO_HEAD] < 0:
             memory[channel + C_FIFO_HEAD] = run
         else:
             runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
         memory[channel + C_FIFO_TAIL] = run
-        wake[number] = tick
+        wake[number] = min(wake[number], tick)
         burst += count
 
 
@@ -128,33 +135,53 @@ def finish_burst(totals, left, finished, sizes, chunk, tick):  # type: ignore[no
 
 
 @inlined
+def head_direction(memory, runs, writes, channel, run):  # type: ignore[no-untyped-def]
+    """Whether the head of a channel's FIFO is a write.
+
+    Noted in the channel, as a full queue asks again every tick, and run and chunk lie far away.
+    """
+    write = memory[channel + C_FIFO_WRITE]
+    if write < 0:
+        write = writes[runs[run, F_CHUNK]]
+        memory[channel + C_FIFO_WRITE] = write
+    return write
+
+
+@inlined
 def accept(  # type: ignore[no-untyped-def]
     memory, parameters, digits, runs, totals, channel, writes, sizes, left, finished, tick
 ):
-    """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head."""
-    for _ in range(ACCEPTED_A_TICK):
+    """Move up to four bursts from a channel's FIFO into its queues; a full one blocks the head.
+
+    Called once a tick, as a key holds the tick and the number in it.
+    """
+    for number in range(ACCEPTED_A_TICK):
         run = memory[channel + C_FIFO_HEAD]
         if run < 0:
             return
-        chunk = runs[run, F_CHUNK]
-        write = writes[chunk]
+        write = head_direction(memory, runs, writes, channel, run)
         if memory[channel + C_READS + write] >= parameters[O_READ_QUEUE + write]:
             return
+        if runs[run, F_FROM] > tick:
+            return
         memory[channel + C_READS + write] += 1
+        chunk = runs[run, F_CHUNK]
         burst = runs[run, F_BURST]
         runs[run, F_BURST] = burst + 1
         runs[run, F_COUNT] -= 1
         if runs[run, F_COUNT] == 0:
             memory[channel + C_FIFO_HEAD] = runs[run, F_NEXT]
+            memory[channel + C_FIFO_WRITE] = -1  # of the next head, not looked up yet
             runs[run, F_NEXT] = totals[X_FREE_RUN]
             totals[X_FREE_RUN] = run
-        _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick)
+        order = tick * ACCEPTED_A_TICK + number
+        _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick, order)
         if write:  # posted
             finish_burst(totals, left, finished, sizes, chunk, tick)
 
 
 @inlined
-def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick):  # type: ignore[no-untyped-def]
+def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick, order):  # type: ignore[no-untyped-def]
     pc = 0
     group = 0
     bank = 0
@@ -184,13 +211,9 @@ def _enqueue(memory, parameters, digits, channel, burst, chunk, write, tick):  #
     bank = _fold(bank, np.int64(key >> np.uint64(45)), banks)
     local = (sid * groups + group) * banks + bank
     entry = take_slot(memory, channel)
-    memory[entry + S_BANK] = local
     memory[entry + S_ROW] = row
-    memory[entry + S_ARRIVED] = tick
-    memory[entry + S_SEQUENCE] = memory[channel + C_SEQUENCE]
-    memory[channel + C_SEQUENCE] += 1
-    memory[entry + S_CHUNK] = chunk
-    memory[entry + S_WRITE] = write
+    memory[entry + S_KEY] = order * LANES + local
+    memory[entry + S_CHUNK] = 2 * chunk + write
     _join(memory, parameters, channel, pc, local, entry, row, write, tick)
 
 
@@ -208,26 +231,36 @@ def _join(memory, parameters, channel, pc_number, local, entry, row, write, tick
     pc = channel + parameters[L_PC] + pc_number * PC_WORDS
     at_bank = parameters[L_BANK] + (pc_number * parameters[O_BANKS_A_PC] + local) * BANK_WORDS
     bank = channel + at_bank
+    lane = channel + parameters[L_LANES] + pc_number * PC_LANES + local
     if memory[pc + P_PENDING] == 0:
         memory[pc + P_PENDING_FROM] = tick
     memory[pc + P_PENDING] += 1
-    miss = 0 if memory[bank + B_ROW] == row else 1
+    open_row = memory[bank + B_ROW]
+    miss = 0 if open_row == row else 1
+    bit = np.int64(1) << local
     at = bank + B_LISTS + miss * LIST_MISS + write * LIST_WRITE
-    if memory[at] < 0:
-        memory[pc + P_HIT_READ + 2 * write + miss] |= np.int64(1) << local
-        if miss == 0:
-            bound = pc + K_HIT_READ + write
-            memory[bound] = min(memory[bound], memory[bank + B_READ_AT + write])
-            memory[channel + C_COLUMN_AT] = min(memory[channel + C_COLUMN_AT], memory[bound])
-        else:
-            if memory[bank + B_ROW] < 0:
-                bound = pc + K_ACT_READ + write
-                memory[bound] = min(memory[bound], memory[bank + B_ACT_AT])
-            else:
-                bound = pc + K_PRE_READ + write
-                memory[bound] = min(memory[bound], memory[bank + B_PRE_AT])
-            memory[channel + C_ROW_AT] = min(memory[channel + C_ROW_AT], memory[bound])
-    append(memory, at, entry)
+    first = memory[at] < 0
+    append(memory, at, lane + V_HITS + miss * LANES + write * V_WRITE, entry)
+    # A bank is not closed before its active request and the hits that wait already are served.
+    held = (memory[pc + P_HIT_READ + 2 * write] | memory[pc + P_ACTIVE]) & bit
+    memory[pc + P_HIT_READ + 2 * write + miss] |= bit
+    if first and (miss == 0 or open_row < 0 or held == 0):
+        _lower_bound(memory, parameters, channel, pc, lane, write, miss, open_row)
+
+
+@inlined
+def _lower_bound(memory, parameters, channel, pc, lane, write, miss, open_row):  # type: ignore[no-untyped-def]
+    """Look for a read or write, an activate or a precharge once the bank may be ready for it."""
+    sort = write if miss == 0 else 2 if open_row < 0 else 3
+    ready = memory[lane + V_READ_AT + sort * LANES]
+    bound = pc + (K_HIT_READ if miss == 0 else K_ACT_READ if open_row < 0 else K_PRE_READ) + write
+    memory[bound] = min(memory[bound], ready)
+    if write == memory[channel + C_DRAINING]:
+        slot = channel + C_COLUMN_AT + miss
+        may = max(memory[bound], memory[pc + P_READ_AT + sort])
+        may = max(may, memory[slot + C_COLUMN_FREE - C_COLUMN_AT])
+        odd = parameters[T_ODD] if sort != 3 else 0
+        memory[slot] = min(memory[slot], may | odd)
 
 
 @inlined
@@ -240,3 +273,30 @@ def return_data(memory, parameters, totals, channel, left, finished, sizes, tick
             return
         memory[channel + C_RETURN_HEAD] += 1
         finish_burst(totals, left, finished, sizes, memory[at + 1], tick)
+
+
+@inlined
+def note_returns(memory, parameters, totals, channel, due):  # type: ignore[no-untyped-def]
+    """Move reads on their way back from their channel to the lists of what comes in which tick.
+
+    A tick's list is in the order of the channels, as they note in turn what they read.
+    """
+    if memory[channel + C_RETURN_TAIL] == 0:
+        return
+    at = channel + parameters[L_RETURN]  # one read a tick at most, at the beginning of the ring
+    memory[channel + C_RETURN_TAIL] = 0
+    slot = memory[at] & (due.shape[0] - 1)
+    count = due[slot, 0] + 1
+    due[slot, 0] = count
+    due[slot, count] = memory[at + 1]
+    totals[X_RETURNING] += 1
+
+
+@inlined
+def take_returns(totals, due, left, finished, sizes, tick):  # type: ignore[no-untyped-def]
+    """Hand over the reads of all channels whose data arrive in this tick."""
+    slot = tick & (due.shape[0] - 1)
+    for i in range(due[slot, 0]):
+        finish_burst(totals, left, finished, sizes, due[slot, 1 + i], tick)
+    totals[X_RETURNING] -= due[slot, 0]
+    due[slot, 0] = 0

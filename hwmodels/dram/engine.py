@@ -1,4 +1,7 @@
-"""The compiled controller: all channels tick by tick, but for ticks in which nothing can happen.
+"""The compiled controller: every channel tick by tick, but for ticks in which nothing can happen.
+
+Channels meet only where chunks end and begin. Where that is known for some ticks ahead, a channel
+goes through all of these before the next one does.
 
 In a tick: new chunks, up to four bursts accepted a channel, returned data, refreshes that become
 due, the write-drain mode, the column slot, the row slot. The tests have the same in plain Python.
@@ -6,7 +9,14 @@ due, the write-drain mode, the column slot, the row slot. The tests have the sam
 
 from __future__ import annotations
 
-from hwmodels.dram.arrivals import accept, issue_chunk, return_data
+from hwmodels.dram.arrivals import (
+    accept,
+    head_direction,
+    issue_chunk,
+    note_returns,
+    return_data,
+    take_returns,
+)
 from hwmodels.dram.bits import address_of
 from hwmodels.dram.columns import column_slot, note_next_column
 from hwmodels.dram.compiled import entry, inlined
@@ -24,7 +34,7 @@ from hwmodels.dram.words import (
     C_RETURN_TAIL,
     C_ROW_AT,
     C_WRITES,
-    F_CHUNK,
+    F_FROM,
     FAR,
     L_PC,
     L_RETURN,
@@ -42,6 +52,7 @@ from hwmodels.dram.words import (
     REFRESH_PER_BANK,
     RETURN_WORDS,
     RETURNS,
+    X_AHEAD,
     X_BURSTS,
     X_DONE,
     X_DONE_BYTES,
@@ -49,6 +60,7 @@ from hwmodels.dram.words import (
     X_IN_FLIGHT,
     X_LAST,
     X_NEXT,
+    X_RETURNING,
     X_STEADY,
     X_UNTIL,
     X_UNTIL_BURSTS,
@@ -58,7 +70,7 @@ from hwmodels.dram.words import (
 
 @entry
 def run_controller(  # type: ignore[no-untyped-def]
-    memory_words, parameter_words, digits, runs, totals, wake,
+    memory_words, parameter_words, digits, runs, totals, wake, due,
     starts, sizes, writes, arrivals, left, issued, finished, outstanding, trace,
 ):  # fmt: skip
     """Serve all chunks. Everything is written into the arrays given."""
@@ -66,32 +78,76 @@ def run_controller(  # type: ignore[no-untyped-def]
     parameters = address_of(parameter_words)
     chunks = starts.shape[0]
     tick = 1
-    while totals[X_DONE] < chunks:
-        _issue_due(
-            memory, parameters, runs, totals, wake, starts, sizes, arrivals, left, issued,
-            outstanding, tick,
+    while True:
+        last = _look_ahead(
+            memory, parameters, runs, totals, wake, due, starts, sizes, arrivals, left, issued,
+            finished, outstanding, tick,
         )  # fmt: skip
         following = FAR
         for number in range(parameters[O_CHANNELS]):
-            if wake[number] <= tick:
-                channel = number * parameters[L_WORDS]
+            channel = number * parameters[L_WORDS]
+            at = wake[number]
+            while at <= last:
                 accept(
                     memory, parameters, digits, runs, totals, channel, writes, sizes, left,
-                    finished, tick,
+                    finished, at,
                 )  # fmt: skip
-                return_data(memory, parameters, totals, channel, left, finished, sizes, tick)
-                wake[number] = step(memory, parameters, runs, writes, channel, tick, trace, totals)
-            following = min(following, wake[number])
+                if totals[X_AHEAD] == 0:
+                    return_data(memory, parameters, totals, channel, left, finished, sizes, at)
+                _use_slots(memory, parameters, channel, at, trace, totals)
+                if totals[X_AHEAD] > 0:
+                    note_returns(memory, parameters, totals, channel, due)
+                at = _next_wake(memory, parameters, runs, writes, channel, at)
+            wake[number] = at
+            following = min(following, at)
         if totals[X_FROM_BURSTS] < 0:
             totals[X_FROM_BURSTS] = totals[X_BURSTS]
-            open_account(memory, parameters, tick)
+            open_account(memory, parameters, last)
+        if totals[X_DONE] == chunks:
+            break
         if totals[X_NEXT] < chunks and totals[X_IN_FLIGHT] < outstanding:
-            following = min(following, max(arrivals[totals[X_NEXT]], tick + 1))
+            following = min(following, max(arrivals[totals[X_NEXT]], last + 1))
+        if totals[X_RETURNING] > 0:
+            following = last + 1
         if following >= FAR:
-            break  # all done; or a bug, if chunks are left, which the caller reports
+            break  # a bug, which the caller reports
         tick = following
     if totals[X_UNTIL] == 0:
         _close_window(memory, parameters, totals, totals[X_LAST])
+
+
+@inlined
+def _look_ahead(  # type: ignore[no-untyped-def]
+    memory, parameters, runs, totals, wake, due, starts, sizes, arrivals, left, issued, finished,
+    outstanding, tick,
+):  # fmt: skip
+    """Issue chunks and take returned data from this tick on; the last tick that was looked at.
+
+    What returns before the latency of a read is over was read before. So each channel can go
+    through all of these ticks alone, while its memory stays in the processor's cache.
+    """
+    chunks = starts.shape[0]
+    last = tick + max(totals[X_AHEAD] - 1, 0)
+    at = tick
+    while True:
+        _issue_due(
+            memory, parameters, runs, totals, wake, starts, sizes, arrivals, left, issued,
+            outstanding, at,
+        )  # fmt: skip
+        if totals[X_RETURNING] > 0:
+            take_returns(totals, due, left, finished, sizes, at)
+        # The account of the window begins and ends between two ticks of all channels.
+        if totals[X_DONE] == chunks or totals[X_FROM_BURSTS] < 0 or at == last:
+            return at
+        may_issue = totals[X_NEXT] < chunks and totals[X_IN_FLIGHT] < outstanding
+        places = outstanding - totals[X_IN_FLIGHT]
+        if totals[X_STEADY] and may_issue and totals[X_NEXT] + places >= chunks:
+            return at  # the next tick may issue the last chunk, before which the account ends
+        if totals[X_RETURNING] == 0:
+            following = arrivals[totals[X_NEXT]] if may_issue else FAR
+            if following > last:
+                return last
+        at += 1
 
 
 @inlined
@@ -144,6 +200,12 @@ def set_mode(memory, parameters, channel, tick):  # type: ignore[no-untyped-def]
 @inlined
 def step(memory, parameters, runs, writes, channel, tick, trace, totals):  # type: ignore[no-untyped-def]
     """The controller's part of a tick; the next tick in which it may have something to do."""
+    _use_slots(memory, parameters, channel, tick, trace, totals)
+    return _next_wake(memory, parameters, runs, writes, channel, tick)
+
+
+@inlined
+def _use_slots(memory, parameters, channel, tick, trace, totals):  # type: ignore[no-untyped-def]
     make_due(memory, parameters, channel, tick)
     set_mode(memory, parameters, channel, tick)
     if memory[channel + C_COLUMN_AT] <= tick:
@@ -156,6 +218,10 @@ def step(memory, parameters, runs, writes, channel, tick, trace, totals):  # typ
         choose_banks(memory, parameters, channel, tick)
     if memory[channel + C_ROW_AT] <= tick:
         row_slot(memory, parameters, channel, tick, trace, totals)
+
+
+@inlined
+def _next_wake(memory, parameters, runs, writes, channel, tick):  # type: ignore[no-untyped-def]
     following = min(memory[channel + C_COLUMN_AT], memory[channel + C_ROW_AT])
     following = min(following, memory[channel + C_REF_DUE])
     if memory[channel + C_RETURN_HEAD] != memory[channel + C_RETURN_TAIL]:
@@ -164,9 +230,9 @@ def step(memory, parameters, runs, writes, channel, tick, trace, totals):  # typ
         following = min(following, memory[ring])
     run = memory[channel + C_FIFO_HEAD]
     if run >= 0:
-        write = writes[runs[run, F_CHUNK]]
+        write = head_direction(memory, runs, writes, channel, run)
         if memory[channel + C_READS + write] < parameters[O_READ_QUEUE + write]:
-            following = tick + 1
+            following = min(following, runs[run, F_FROM])
     if _mode_turns(memory, parameters, channel):
         following = tick + 1
     return max(following, tick + 1)

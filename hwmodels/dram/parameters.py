@@ -21,6 +21,7 @@ Refresh = Literal["none", "all-bank", "per-bank"]
 REFRESHES: tuple[Refresh, ...] = ("none", "all-bank", "per-bank")
 
 
+_LINE_WORDS = 8  # of a cache line of 64 bytes
 _QUEUED_NS = 49.0
 _WRITES_A_READ = 4
 
@@ -165,36 +166,52 @@ def controller_parameters(
     parameters = np.zeros(w.PARAMETERS, dtype=np.int64)
     for word, value in {**table, **_layout(table)}.items():
         parameters[word] = value
+    _add_bank_sets(parameters)
     return parameters
 
 
 def _layout(table: dict[int, int]) -> dict[int, int]:
     """Where the parts of a channel's block begin."""
-    pcs, sids = table[w.O_PCS], table[w.O_SIDS]
+    pcs = table[w.O_PCS]
     banks = pcs * table[w.O_BANKS_A_PC]
     slots = table[w.O_READ_QUEUE] + table[w.O_WRITE_QUEUE] + banks
-    pc_at = w.HEADER_WORDS
-    sid_at = pc_at + pcs * w.PC_WORDS
-    group_at = sid_at + pcs * sids
-    bank_at = group_at + pcs * sids * table[w.O_GROUPS] * w.GROUP_WORDS
+    pc_at = _whole_lines(w.HEADER_WORDS)
+    lanes_at = pc_at + pcs * w.PC_WORDS
+    bank_at = lanes_at + pcs * w.PC_LANES
     slot_at = bank_at + banks * w.BANK_WORDS
     return_at = slot_at + slots * w.SLOT_WORDS
+    words = _whole_lines(return_at + w.RETURNS * w.RETURN_WORDS)
     return {
         w.L_PC: pc_at,
-        w.L_SID: sid_at,
-        w.L_GROUP: group_at,
+        w.L_LANES: lanes_at,
         w.L_BANK: bank_at,
         w.L_SLOT: slot_at,
         w.L_RETURN: return_at,
-        w.L_WORDS: return_at + w.RETURNS * w.RETURN_WORDS,
+        w.L_WORDS: words,
     }
+
+
+def _whole_lines(words: int) -> int:
+    """Words of as many cache lines as hold this many."""
+    return -(-words // _LINE_WORDS) * _LINE_WORDS
+
+
+def _add_bank_sets(parameters: np.ndarray) -> None:
+    """Tell for every bank which banks share its bank group, and which have another stack id."""
+    number = np.arange(int(parameters[w.O_BANKS_A_PC]))
+    groups = number // int(parameters[w.O_BANKS])
+    sids = groups // int(parameters[w.O_GROUPS])
+    same_group = (groups[:, None] == groups) @ (np.int64(1) << number)
+    other_sids = (sids[:, None] != sids) @ (np.int64(1) << number)
+    parameters[w.GROUP_BITS : w.GROUP_BITS + len(number)] = same_group
+    parameters[w.OTHER_SIDS_BITS : w.OTHER_SIDS_BITS + len(number)] = other_sids
 
 
 def controller_memory(parameters: np.ndarray) -> np.ndarray:
     """Memory of all channels at rest: banks closed, queues empty, refreshes not yet due."""
     words = int(parameters[w.L_WORDS])
     block = np.zeros(words, dtype=np.int64)
-    block[[w.C_FIFO_HEAD, w.C_FIFO_TAIL]] = -1
+    block[[w.C_FIFO_HEAD, w.C_FIFO_TAIL, w.C_FIFO_WRITE]] = -1
     block[[w.C_COLUMN_AT, w.C_ROW_AT]] = w.FAR
     block[w.C_DRAINING] = 1  # no read waits
     per_bank = parameters[w.O_REFRESH] == w.REFRESH_PER_BANK
@@ -214,27 +231,33 @@ def controller_memory(parameters: np.ndarray) -> np.ndarray:
     view[:, [w.B_ROW, w.B_ACTIVE]] = -1
     view[:, w.B_LISTS : w.B_LISTS + 8] = -1
     view[:, [w.B_OPENED, w.B_CLOSED]] = -w.FAR
-    memory = np.tile(block, int(parameters[w.O_CHANNELS]))
-    for channel in range(0, len(memory), words):
-        _chain_slots(memory, channel, parameters)
-        _link_banks(memory, channel, parameters)
+    addresses = _link(block, parameters)
+    channels = int(parameters[w.O_CHANNELS])
+    memory = _aligned(channels * words)
+    blocks = memory.reshape(channels, words)
+    blocks[:] = block
+    blocks[:, addresses] += words * np.arange(channels)[:, None]
     return memory
 
 
-def _link_banks(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
-    """Tell every bank where its bank group and its stack id keep their constraints."""
-    number = np.arange(int(parameters[w.O_PCS] * parameters[w.O_BANKS_A_PC]))
-    banks = channel + int(parameters[w.L_BANK]) + number * w.BANK_WORDS
-    groups = number // int(parameters[w.O_BANKS])
-    sids = groups // int(parameters[w.O_GROUPS])
-    memory[banks + w.B_GROUP] = channel + int(parameters[w.L_GROUP]) + groups * w.GROUP_WORDS
-    memory[banks + w.B_SID] = channel + int(parameters[w.L_SID]) + sids
+def _aligned(words: int) -> np.ndarray:
+    """Words that begin with a cache line, so that eight lanes never lie in two of them."""
+    memory = np.empty(words + _LINE_WORDS, dtype=np.int64)
+    skipped = -memory.ctypes.data // memory.itemsize % _LINE_WORDS
+    return memory[skipped : skipped + words]
 
 
-def _chain_slots(memory: np.ndarray, channel: int, parameters: np.ndarray) -> None:
-    """Queue entries name each other by their place in the whole memory; all are free."""
-    first = channel + int(parameters[w.L_SLOT])
-    last = channel + int(parameters[w.L_RETURN])
-    entries = np.arange(first, last, w.SLOT_WORDS)
-    memory[channel + w.C_FREE_SLOT] = first
-    memory[entries + w.S_NEXT] = np.append(entries[1:], -1)
+def _link(block: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Chain the free queue entries and end the empty lists of the first channel.
+
+    Returns which words hold addresses, as those of other channels lie further on in the memory.
+    """
+    bank_at, slot_at, return_at = (int(parameters[i]) for i in (w.L_BANK, w.L_SLOT, w.L_RETURN))
+    entries = np.arange(slot_at, return_at, w.SLOT_WORDS)
+    block[w.C_FREE_SLOT] = slot_at
+    block[entries + w.S_NEXT] = np.append(entries[1:], -1)
+    # The first entry of an empty list is written where the list itself begins.
+    banks = np.arange(bank_at, slot_at, w.BANK_WORDS)
+    lists = banks[:, None] + np.arange(w.B_LISTS, w.B_LISTS + 2 * w.LIST_WRITE, 2)
+    block[lists + 1] = lists
+    return np.concatenate(([w.C_FREE_SLOT], entries[:-1] + w.S_NEXT, lists.ravel() + 1))

@@ -23,7 +23,6 @@ from hwmodels.dram.waiting import merge_hits
 from hwmodels.dram.words import (
     B_ACT_AT,
     B_CLOSED,
-    B_PRE_AT,
     B_REF_FROM,
     B_REF_UNTIL,
     B_ROW,
@@ -35,6 +34,7 @@ from hwmodels.dram.words import (
     FAR,
     K_ACT_READ,
     L_BANK,
+    L_LANES,
     L_PC,
     N_PRECHARGE,
     N_PRECHARGE_ALL,
@@ -57,6 +57,7 @@ from hwmodels.dram.words import (
     P_REF_FROM,
     P_REF_PENDING,
     P_REF_UNTIL,
+    PC_LANES,
     PC_WORDS,
     PRECHARGE,
     PRECHARGE_ALL,
@@ -74,6 +75,8 @@ from hwmodels.dram.words import (
     T_RP_REF,
     T_RREFD,
     T_RREFD_ACT,
+    V_ACT_AT,
+    V_PRE_AT,
 )
 
 
@@ -121,17 +124,25 @@ def choose_banks(memory, parameters, channel, tick):  # type: ignore[no-untyped-
 
 
 @inlined
+def forbid_activates(memory, bank, lane, until):  # type: ignore[no-untyped-def]
+    """No activate of a bank before a tick, whatever its bank group allows."""
+    memory[bank + B_ACT_AT] = max(memory[bank + B_ACT_AT], until)
+    memory[lane + V_ACT_AT] = max(memory[lane + V_ACT_AT], until)
+
+
+@inlined
 def close_bank(memory, parameters, channel, pc_number, bank, tick):  # type: ignore[no-untyped-def]
     """What a precharge does to a bank and to the requests that wait there."""
     pc = channel + parameters[L_PC] + pc_number * PC_WORDS
     at = channel + parameters[L_BANK]
     at += (pc_number * parameters[O_BANKS_A_PC] + bank) * BANK_WORDS
+    lane = channel + parameters[L_LANES] + pc_number * PC_LANES + bank
     bit = np.int64(1) << bank
     memory[at + B_ROW] = -1
     memory[at + B_CLOSED] = tick
-    memory[at + B_ACT_AT] = max(memory[at + B_ACT_AT], tick + parameters[T_RP])
+    forbid_activates(memory, at, lane, tick + parameters[T_RP])
     memory[pc + P_OPEN] &= ~bit
-    merge_hits(memory, at, pc, bit)
+    merge_hits(memory, at, pc, lane, bit)
     for write in range(2):
         if memory[pc + P_MISS_READ + 2 * write] & bit:
             bound = pc + K_ACT_READ + write
@@ -184,11 +195,11 @@ def _precharge_all(memory, parameters, channel, pc_number, tick, trace, totals):
     pc = channel + parameters[L_PC] + pc_number * PC_WORDS
     if memory[pc + P_ACTIVE] != 0:
         return FAR  # a column command wakes the row slot
-    base = channel + parameters[L_BANK] + pc_number * parameters[O_BANKS_A_PC] * BANK_WORDS
+    lanes = channel + parameters[L_LANES] + pc_number * PC_LANES
     ready = memory[pc + P_PRE_AT]
     left = memory[pc + P_OPEN]
     while left != 0:
-        ready = max(ready, memory[base + lowest_bit(left) * BANK_WORDS + B_PRE_AT])
+        ready = max(ready, memory[lanes + lowest_bit(left) + V_PRE_AT])
         left &= left - 1
     if ready > tick:
         return ready
@@ -218,7 +229,8 @@ def refresh_banks(memory, parameters, channel, tick, trace, totals):  # type: ig
         if memory[at + B_ROW] >= 0:
             if memory[pc + P_ACTIVE] & (np.int64(1) << bank):
                 continue  # a column command wakes the row slot
-            ready = max(memory[pc + P_PRE_AT], memory[at + B_PRE_AT])
+            lane = channel + parameters[L_LANES] + pc_number * PC_LANES + bank
+            ready = max(memory[pc + P_PRE_AT], memory[lane + V_PRE_AT])
             if ready <= tick:
                 precharge(memory, parameters, channel, pc_number, bank, tick, trace, totals)
                 return True, tick + 1
@@ -240,7 +252,8 @@ def _refresh_bank(memory, parameters, channel, pc_number, bank, tick, trace, tot
     at = channel + parameters[L_BANK]
     at += (pc_number * parameters[O_BANKS_A_PC] + bank) * BANK_WORDS
     until = tick + parameters[T_RFC_PB]
-    memory[at + B_ACT_AT] = max(memory[at + B_ACT_AT], until)
+    lane = channel + parameters[L_LANES] + pc_number * PC_LANES + bank
+    forbid_activates(memory, at, lane, until)
     memory[at + B_REF_UNTIL] = until
     memory[pc + P_ACT_AT] = max(memory[pc + P_ACT_AT], tick + parameters[T_RREFD_ACT])
     memory[pc + P_PB_AT] = max(memory[pc + P_PB_AT], tick + parameters[T_RREFD])

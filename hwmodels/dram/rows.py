@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwmodels.dram.bits import lowest_bit
 from hwmodels.dram.compiled import inlined
-from hwmodels.dram.refreshes import precharge, refresh_all, refresh_banks
+from hwmodels.dram.lanes import first_ready, no_later, raise_banks, settle
+from hwmodels.dram.refreshes import forbid_activates, precharge, refresh_all, refresh_banks
 from hwmodels.dram.trace import record
 from hwmodels.dram.waiting import pop, split_hits
 from hwmodels.dram.words import (
     ACTIVATE,
-    B_ACT_AT,
     B_ACTIVE,
-    B_GROUP,
     B_LISTS,
     B_OPENED,
-    B_PRE_AT,
-    B_READ_AT,
     B_ROW,
-    B_WRITE_AT,
+    BANK_OF_KEY,
     BANK_WORDS,
     C_COLUMN_AT,
     C_DRAINING,
@@ -32,14 +28,15 @@ from hwmodels.dram.words import (
     C_ROW_AT,
     C_ROW_FREE,
     FAR,
-    G_ACT_AT,
+    GROUP_BITS,
     K_ACT_READ,
     K_ACTIVE,
     K_HIT_READ,
     K_PRE_READ,
     L_BANK,
+    L_LANES,
     L_PC,
-    LIST_HIT,
+    LANES,
     LIST_MISS,
     LIST_WRITE,
     N_ACTIVATE,
@@ -48,6 +45,7 @@ from hwmodels.dram.words import (
     O_REFRESH,
     P_ACT_AT,
     P_ACTIVE,
+    P_ACTIVE_WRITES,
     P_FAW,
     P_FAW_NEXT,
     P_HIT_READ,
@@ -56,12 +54,13 @@ from hwmodels.dram.words import (
     P_PB_AT,
     P_PB_BANK,
     P_PRE_AT,
+    P_READ_AT,
+    PC_LANES,
     PC_WORDS,
     REFRESH_PER_BANK,
-    S_ARRIVED,
+    S_KEY,
     S_ROW,
-    S_SEQUENCE,
-    S_WRITE,
+    SAME_ARRIVAL,
     T_ACT_BUS,
     T_ACT_REF_PB,
     T_FAW,
@@ -72,6 +71,14 @@ from hwmodels.dram.words import (
     T_RCDWR,
     T_RRDL,
     T_RRDS,
+    V_ACT_AT,
+    V_ACTIVE,
+    V_HITS,
+    V_MISSES,
+    V_PRE_AT,
+    V_READ_AT,
+    V_WRITE,
+    V_WRITE_AT,
 )
 
 
@@ -94,12 +101,13 @@ def row_slot(memory, parameters, channel, tick, trace, totals):  # type: ignore[
             memory[channel + C_ROW_AT] = tick + 1
             return
     write = memory[channel + C_DRAINING]
-    bank, pc_number = _best_row_command(memory, parameters, channel, write, tick)
-    if bank < 0:
+    key, pc_number = _best_row_command(memory, parameters, channel, write, tick)
+    if key >= FAR:
         memory[channel + C_ROW_AT] = min(
             refresh_at, _next_row(memory, parameters, channel, write, tick)
         )
         return
+    bank = key & BANK_OF_KEY
     at = channel + parameters[L_BANK]
     at += (pc_number * parameters[O_BANKS_A_PC] + bank) * BANK_WORDS
     if memory[at + B_ROW] >= 0:
@@ -127,85 +135,53 @@ def _next_row(memory, parameters, channel, write, tick):  # type: ignore[no-unty
 
 @inlined
 def _best_row_command(memory, parameters, channel, write, tick):  # type: ignore[no-untyped-def]
-    """Bank whose activate or precharge is ready for the earliest arrival, or -1."""
+    """Key of the earliest arrival whose activate or precharge is ready, or FAR."""
     best = FAR
-    best_bank = -1
     best_pc = 0
+    best_bound = 0
     for pc_number in range(parameters[O_PCS]):
         pc = channel + parameters[L_PC] + pc_number * PC_WORDS
-        if memory[pc + K_ACT_READ + write] <= tick:
-            sequence, bank = _best_activate(memory, parameters, channel, pc_number, write, tick)
-            if sequence < best:
-                best = sequence
-                best_bank = bank
-                best_pc = pc_number
-        if memory[pc + K_PRE_READ + write] <= tick:
-            sequence, bank = _best_precharge(memory, parameters, channel, pc_number, write, tick)
-            if sequence < best:
-                best = sequence
-                best_bank = bank
-                best_pc = pc_number
-    return best_bank, best_pc
+        lanes = channel + parameters[L_LANES] + pc_number * PC_LANES
+        bound = pc + K_ACT_READ + write
+        if memory[bound] <= tick:
+            key = _best_activate(memory, parameters, pc, lanes, write, tick)
+            best, best_pc, best_bound = settle(
+                memory, best, best_pc, best_bound, key, pc_number, bound, tick
+            )
+        bound = pc + K_PRE_READ + write
+        if memory[bound] <= tick:
+            key = _best_precharge(memory, pc, lanes, write, tick)
+            best, best_pc, best_bound = settle(
+                memory, best, best_pc, best_bound, key, pc_number, bound, tick
+            )
+    return best, best_pc
 
 
 @inlined
-def _best_activate(memory, parameters, channel, pc_number, write, tick):  # type: ignore[no-untyped-def]
-    pc = channel + parameters[L_PC] + pc_number * PC_WORDS
-    best = FAR
-    best_bank = -1
-    bound = FAR
-    left = memory[pc + P_MISS_READ + 2 * write] & ~memory[pc + P_OPEN]
+def _best_activate(memory, parameters, pc, lanes, write, tick):  # type: ignore[no-untyped-def]
+    banks = memory[pc + P_MISS_READ + 2 * write] & ~memory[pc + P_OPEN]
     if memory[pc + P_PB_BANK] >= 0:
-        left &= ~(np.int64(1) << memory[pc + P_PB_BANK])
-    if left != 0:
-        may = memory[pc + P_ACT_AT]
-        if parameters[T_ODD] and tick & 1 == 0:
-            may = max(may, tick + 1)
-        if may > tick:
-            bound = may
-            left = 0
-    base = channel + parameters[L_BANK] + pc_number * parameters[O_BANKS_A_PC] * BANK_WORDS
-    while left != 0:
-        bank = lowest_bit(left)
-        left &= left - 1
-        at = base + bank * BANK_WORDS
-        ready = max(memory[at + B_ACT_AT], memory[memory[at + B_GROUP] + G_ACT_AT])
-        bound = min(bound, max(ready, tick + 1))
-        if ready <= tick:
-            head = memory[at + B_LISTS + LIST_MISS + write * LIST_WRITE]
-            if memory[head + S_SEQUENCE] < best:
-                best = memory[head + S_SEQUENCE]
-                best_bank = bank
+        banks &= ~(np.int64(1) << memory[pc + P_PB_BANK])
+    may = memory[pc + P_ACT_AT]
+    if parameters[T_ODD] and tick & 1 == 0:
+        may = max(may, tick + 1)
+    keys = lanes + V_MISSES + write * V_WRITE
+    key, bound = first_ready(memory, lanes + V_ACT_AT, keys, banks, may, tick)
     memory[pc + K_ACT_READ + write] = bound
-    return best, best_bank
+    return key
 
 
 @inlined
-def _best_precharge(memory, parameters, channel, pc_number, write, tick):  # type: ignore[no-untyped-def]
-    pc = channel + parameters[L_PC] + pc_number * PC_WORDS
-    best = FAR
-    best_bank = -1
-    bound = FAR
-    left = memory[pc + P_MISS_READ + 2 * write] & memory[pc + P_OPEN] & ~memory[pc + P_ACTIVE]
-    if left != 0 and memory[pc + P_PRE_AT] > tick:
-        bound = memory[pc + P_PRE_AT]
-        left = 0
-    base = channel + parameters[L_BANK] + pc_number * parameters[O_BANKS_A_PC] * BANK_WORDS
-    while left != 0:
-        bank = lowest_bit(left)
-        left &= left - 1
-        at = base + bank * BANK_WORDS
-        head = memory[at + B_LISTS + LIST_MISS + write * LIST_WRITE]
-        hit = memory[at + B_LISTS + LIST_HIT + write * LIST_WRITE]
-        if hit >= 0 and memory[hit + S_ARRIVED] <= memory[head + S_ARRIVED]:
-            continue  # the column command that serves the hit lowers the bound again
-        ready = memory[at + B_PRE_AT]
-        bound = min(bound, max(ready, tick + 1))
-        if ready <= tick and memory[head + S_SEQUENCE] < best:
-            best = memory[head + S_SEQUENCE]
-            best_bank = bank
+def _best_precharge(memory, pc, lanes, write, tick):  # type: ignore[no-untyped-def]
+    banks = memory[pc + P_MISS_READ + 2 * write] & memory[pc + P_OPEN] & ~memory[pc + P_ACTIVE]
+    keys = lanes + V_MISSES + write * V_WRITE
+    # A bank with an earlier hit waits: the column command that serves it lowers the bound again.
+    hits = banks & memory[pc + P_HIT_READ + 2 * write]
+    if hits != 0:
+        banks ^= no_later(memory, lanes + V_HITS + write * V_WRITE, keys, SAME_ARRIVAL, hits)
+    key, bound = first_ready(memory, lanes + V_PRE_AT, keys, banks, memory[pc + P_PRE_AT], tick)
     memory[pc + K_PRE_READ + write] = bound
-    return best, best_bank
+    return key
 
 
 @inlined
@@ -215,28 +191,33 @@ def _activate(memory, parameters, channel, pc_number, bank, write, tick, trace, 
     at = channel + parameters[L_BANK]
     at += (pc_number * parameters[O_BANKS_A_PC] + bank) * BANK_WORDS
     bit = np.int64(1) << bank
+    lanes = channel + parameters[L_LANES] + pc_number * PC_LANES
+    lane = lanes + bank
     misses = at + B_LISTS + LIST_MISS + write * LIST_WRITE
-    entry = pop(memory, misses)
+    entry = pop(memory, misses, lane + V_MISSES + write * V_WRITE)
     if memory[misses] < 0:
         memory[pc + P_MISS_READ + 2 * write] &= ~bit
     memory[channel + C_READS + write] -= 1
     row = memory[entry + S_ROW]
     memory[at + B_ACTIVE] = entry
+    memory[lane + V_ACTIVE] = memory[entry + S_KEY]
     memory[at + B_ROW] = row
     memory[at + B_OPENED] = tick
     memory[pc + P_ACTIVE] |= bit
+    if write:
+        memory[pc + P_ACTIVE_WRITES] |= bit
     memory[pc + P_OPEN] |= bit
-    split_hits(memory, at, pc, bit, row)
-    memory[at + B_READ_AT] = max(memory[at + B_READ_AT], tick + parameters[T_RCDRD])
-    memory[at + B_WRITE_AT] = max(memory[at + B_WRITE_AT], tick + parameters[T_RCDWR])
-    memory[at + B_PRE_AT] = max(memory[at + B_PRE_AT], tick + parameters[T_RAS])
-    memory[at + B_ACT_AT] = max(memory[at + B_ACT_AT], tick + parameters[T_RC])
-    group = memory[at + B_GROUP]
-    memory[group + G_ACT_AT] = max(memory[group + G_ACT_AT], tick + parameters[T_RRDL])
+    split_hits(memory, at, pc, lane, bit, row)
+    group = parameters[GROUP_BITS + bank]
+    raise_banks(memory, lanes + V_ACT_AT, group, tick + parameters[T_RRDL])
+    forbid_activates(memory, at, lane, tick + parameters[T_RC])
+    memory[lane + V_READ_AT] = max(memory[lane + V_READ_AT], tick + parameters[T_RCDRD])
+    memory[lane + V_WRITE_AT] = max(memory[lane + V_WRITE_AT], tick + parameters[T_RCDWR])
+    memory[lane + V_PRE_AT] = max(memory[lane + V_PRE_AT], tick + parameters[T_RAS])
     _four_activates(memory, parameters, pc, tick)
     memory[channel + C_ROW_FREE] = tick + parameters[T_ACT_BUS]
     memory[channel + N_ACTIVATE] += 1
-    _lower_bounds(memory, channel, pc, at, bit, memory[entry + S_WRITE])
+    _lower_bounds(memory, parameters, channel, pc, lane, bit, write)
     record(trace, totals, tick, channel, parameters, ACTIVATE, pc_number, bank, row)
 
 
@@ -253,12 +234,14 @@ def _four_activates(memory, parameters, pc, tick):  # type: ignore[no-untyped-de
 
 
 @inlined
-def _lower_bounds(memory, channel, pc, at, bit, active_write):  # type: ignore[no-untyped-def]
-    memory[pc + K_ACTIVE] = min(memory[pc + K_ACTIVE], memory[at + B_READ_AT + active_write])
-    column_at = min(memory[channel + C_COLUMN_AT], memory[pc + K_ACTIVE])
+def _lower_bounds(memory, parameters, channel, pc, lane, bit, active_write):  # type: ignore[no-untyped-def]
+    """Look for a column command once the bank just opened may be ready for it."""
+    ready = memory[lane + V_READ_AT + active_write * LANES]
+    memory[pc + K_ACTIVE] = min(memory[pc + K_ACTIVE], ready)
+    may = max(ready, memory[pc + P_READ_AT + active_write])
     for write in range(2):
         if memory[pc + P_HIT_READ + 2 * write] & bit:
             bound = pc + K_HIT_READ + write
-            memory[bound] = min(memory[bound], memory[at + B_READ_AT + write])
-            column_at = min(column_at, memory[bound])
-    memory[channel + C_COLUMN_AT] = column_at
+            memory[bound] = min(memory[bound], memory[lane + V_READ_AT + write * LANES])
+    # The active request is of the kind that is served now; its hits are ready no sooner.
+    memory[channel + C_COLUMN_AT] = min(memory[channel + C_COLUMN_AT], may | parameters[T_ODD])

@@ -73,14 +73,20 @@ def _run(
     totals[w.X_FROM_BURSTS] = 0
     totals[w.X_STEADY] = int(steady)
     channels = int(parameters[w.O_CHANNELS])
+    # Reads end a known time after their command. Writes end as soon as they are taken, and a trace
+    # is in the order of ticks.
+    if trace_commands == 0 and not chunks.writes.any():
+        totals[w.X_AHEAD] = parameters[w.T_LATENCY]
     wake = np.full(channels, memory[w.C_REF_DUE], np.int64)
+    ticks = 1 << int(2 * totals[w.X_AHEAD]).bit_length()
+    due = np.zeros((ticks, 1 + channels), np.int64)
     arrivals = np.zeros(count, np.int64)
     if len(chunks.arrival_ps):
         arrivals = 1 + np.rint(chunks.arrival_ps / preset.tick_ps).astype(np.int64)
     left, issued, finished = (np.zeros(count, np.int64) for _ in range(3))
     trace = np.zeros((trace_commands, w.TRACE_WORDS), np.int64)
     run_controller(
-        memory, parameters, digits, runs, totals, wake,
+        memory, parameters, digits, runs, totals, wake, due,
         chunks.starts, chunks.sizes, chunks.writes, arrivals, left, issued, finished,
         in_flight, trace,
     )  # fmt: skip

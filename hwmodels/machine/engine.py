@@ -254,10 +254,10 @@ def _missed(m, slot, flight, region, address, nbytes, home, at):  # type: ignore
         place = _place_of_line(m, line, home)
         pending = m[m[w.O_PENDING] + place]
         missing = mask & ~m[m[w.O_VALID] + place]
-        if missing == 0 and pending < 0 and m[region + w.R_KEPT] < w.SHARES:
-            # Of what does not fit, a share has been replaced before it is touched again.
-            if mixed(line * 3 + m[w.T_ORDER]) & (w.SHARES - 1) >= m[region + w.R_KEPT]:
-                missing = mask
+        kept = m[region + w.R_KEPT]
+        draw = mixed(line * 3 + m[w.T_ORDER]) & (w.SHARES - 1)
+        if missing == 0 and pending < 0 and draw >= kept:
+            missing = mask  # of what does not fit, a share has been replaced meanwhile
         if missing != 0:
             first = low // sector * sector
             span = (high + sector - 1) // sector * sector - first

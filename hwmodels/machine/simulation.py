@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,6 @@ class MachineResult:
     row_hit_rate: float
     channel_bytes: tuple[int, ...]
     events: int
-    lanes: Words = field(repr=False, compare=False)
 
     @property
     def hit_rate(self) -> float:
@@ -89,8 +88,15 @@ def depth_of(block: Block, machine: MachineSpec) -> int:
     return max(depth, 1)
 
 
-def run_program(program: KernelProgram, machine: MachineSpec, lanes: int = 0) -> MachineResult:
-    """Run all launches of a kernel; `lanes` stretches of cores are kept for a trace."""
+def run_program(program: KernelProgram, machine: MachineSpec) -> MachineResult:
+    """Run all launches of a kernel."""
+    return traced_run(program, machine, 0)[0]
+
+
+def traced_run(
+    program: KernelProgram, machine: MachineSpec, lanes: int
+) -> tuple[MachineResult, Words]:
+    """Run all launches; also the first so many stretches of cores: core, state, from, to."""
     from hwmodels.machine.engine import run_machine  # compiles, so only where it runs
 
     controller = ChipController()
@@ -107,14 +113,13 @@ def run_program(program: KernelProgram, machine: MachineSpec, lanes: int = 0) ->
     runs[:, d.F_NEXT] = np.append(np.arange(1, len(runs)), -1)
     wake = np.full(machine.channels, memory[d.C_REF_DUE], np.int64)
     words = table.words
-    views = (
-        table.view(at, table.chunks) for at in (w.O_WRITES, w.O_SIZES, w.O_LEFT, w.O_FINISHED)
-    )
+    views = (table.view(at, table.chunks) for at in (w.O_WRITES, w.O_SIZES, w.O_LEFT, w.O_FINISHED))
     no_trace = np.zeros((0, d.TRACE_WORDS), np.int64)
     run_machine(words, memory, parameters, digits, runs, totals, wake, *views, no_trace)
     if words[w.T_FAULT]:
         raise AssertionError(f"the machine stopped with fault {words[w.T_FAULT]}")
-    return _result(table, memory.reshape(machine.channels, -1))
+    traced = table.records(w.O_LANES, w.LANE_WORDS, int(words[w.T_LANES])).copy()
+    return _result(table, memory.reshape(machine.channels, -1)), traced
 
 
 class _Table:
@@ -190,9 +195,7 @@ class _Table:
         most = 0
         for kind, depth in zip(self.kinds, self.depths, strict=True):
             each = sum(a.nbytes // line + 2 for a in kind.accesses) * (depth + 1)
-            each += sum(
-                a.nbytes // line + 2 for a in (*kind.first_accesses, *kind.last_accesses)
-            )
+            each += sum(a.nbytes // line + 2 for a in (*kind.first_accesses, *kind.last_accesses))
             most = max(most, each)
         return 4 * most * self.machine.cores * self.slots + 1024
 
@@ -312,9 +315,7 @@ class _Table:
             if launch.core is not None:
                 order = np.argsort(launch.core, kind="stable")
                 dealt = self._deal(number, launch, at)
-            own[:, w.B_KIND] = (
-                self.at[w.O_KINDS] + (first_kind + launch.kind[order]) * w.K_WORDS
-            )
+            own[:, w.B_KIND] = self.at[w.O_KINDS] + (first_kind + launch.kind[order]) * w.K_WORDS
             own[:, w.B_STAGES] = launch.stages[order]
             own[:, w.B_PLACE] = launch.coordinates[order]
             own[:, w.B_LAUNCH] = self.at[w.O_LAUNCHES] + number * w.G_WORDS
@@ -410,5 +411,4 @@ def _result(table: _Table, channels: Words) -> MachineResult:
         row_hit_rate=int(channels[:, d.N_HIT].sum()) / max(columns, 1),
         channel_bytes=tuple(table.view(w.O_CHANNELS, machine.channels).tolist()),
         events=int(words[w.T_EVENTS]),
-        lanes=table.records(w.O_LANES, w.LANE_WORDS, int(words[w.T_LANES])).copy(),
     )

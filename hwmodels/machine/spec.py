@@ -15,7 +15,7 @@ PICOSECONDS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
-    """Numbers that decide how long a kernel program takes on a chip; two equal ones are one machine.
+    """Numbers that decide how long a kernel program takes on a chip; equal ones are one machine.
 
     `path_s` is a load's way to memory and back without the DRAM's own time. `stack_channels`
     channels of each of `stacks` are chosen by one XOR hash, and are a power of two.

@@ -12,11 +12,14 @@ same as the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from hwmodels.bandwidth.stored import entry_key, stored
 from hwmodels.machine.program import Access, Block, Counts, KernelProgram, Launch
 from hwmodels.machine.simulation import MachineResult, blocks_at_once, depth_of, run_program
 from hwmodels.machine.spec import PICOSECONDS, MachineSpec
@@ -84,7 +87,7 @@ def kernel_time(program: KernelProgram, machine: MachineSpec, tdp_w: float) -> K
     seconds = sum(launch.duration_ps for launch in launches) / PICOSECONDS
     excess = program.energy_j / max(seconds, 1e-12) / tdp_w
     slower = seconds * (np.sqrt(excess) - 1.0) if excess > 1.0 else 0.0
-    return KernelTime(seconds + slower, slower, launches)
+    return KernelTime(float(seconds + slower), float(slower), launches)
 
 
 def launch_time(program: KernelProgram, number: int, machine: MachineSpec) -> LaunchTime:
@@ -94,13 +97,13 @@ def launch_time(program: KernelProgram, number: int, machine: MachineSpec) -> La
 
 
 class _Key:
-    """A program by its content."""
+    """A program of one launch, by its content."""
 
     def __init__(self, program: KernelProgram) -> None:
         self.program = program
         (launch,) = program.launches
         arrays = (launch.kind, launch.stages, launch.core, launch.place)
-        content = tuple(None if a is None else a.tobytes() for a in arrays)
+        content = tuple(b"" if a is None else a.tobytes() for a in arrays)
         self.content = (program.regions, launch.kinds, launch.gap_s, launch.end_s, content)
 
     def __eq__(self, other: object) -> bool:
@@ -109,10 +112,36 @@ class _Key:
     def __hash__(self) -> int:
         return hash(self.content)
 
+    def name(self, machine: MachineSpec) -> str:
+        """Name of what is kept of it on a machine."""
+        regions, kinds, gap_s, end_s, arrays = self.content
+        digest = hashlib.sha256(repr((regions, kinds, gap_s, end_s)).encode())
+        for each in arrays:
+            digest.update(len(each).to_bytes(8, "little") + each)
+        facts = {
+            **asdict(replace(machine, preset=None)),
+            "preset": machine.preset.model_dump(mode="json"),
+        }  # type: ignore[arg-type]
+        return entry_key({"launch": digest.hexdigest(), "machine": facts, "budget": BUDGET})
 
-@lru_cache(maxsize=1024)
+
+@lru_cache(maxsize=4096)
 def _known(key: _Key, machine: MachineSpec) -> LaunchTime:
-    return simulated(key.program, machine)
+    return stored(
+        key.name(machine), lambda: simulated(key.program, machine), asdict, _launch_time_of
+    )
+
+
+def _launch_time_of(content: dict[str, Any]) -> LaunchTime:
+    own = content["result"]
+    result = MachineResult(
+        **{
+            **own,
+            "launches_ps": tuple(own["launches_ps"]),
+            "channel_bytes": tuple(own["channel_bytes"]),
+        }
+    )
+    return LaunchTime(content["duration_ps"], result, content["extrapolated"])
 
 
 def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDGET) -> LaunchTime:
@@ -121,7 +150,7 @@ def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDG
     warm = tuple(region.warm for region in program.regions)
     if cost_of(launch, warm) <= budget:
         result = run_program(program, machine)
-        return LaunchTime(result.duration_ps, result, 0.0)
+        return LaunchTime(float(result.duration_ps), result, 0.0)
     if machine.stacks > 1:
         program = _of_stack(program, launch, machine)
         machine = machine.slice_of_stack()
@@ -238,7 +267,7 @@ def _extrapolated(
     extents = [_extent(_cut(launch, wave, 1.0, at_once), at_once) for wave in waves]
     share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
     duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
-    return LaunchTime(duration, largest, 1.0 - share)
+    return LaunchTime(float(duration), largest, float(1.0 - share))
 
 
 def _whole_waves(launch: Launch, at_once: int) -> int:

@@ -1,8 +1,7 @@
-"""Kernels of calibrated families at burst level: what their pattern and their neighbours change.
+"""Kernels of calibrated families on the simulated machine, and what their neighbours change.
 
-A family's constants were fitted to kernels on silicon, so that they hold what its own accesses cost
-there: no table of patterns is in them that a simulated rate could take the place of. The burst
-model says what the fit did not see: other addresses than scattered ones, other kernels beside it.
+The machine runs a kernel's programs alone, at scattered addresses. The burst-level model says what
+other addresses and other kernels beside it change of its wait for memory.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import replace
 from hwmodels.chip import ChipSpec
 from simulator.cost.cycle_addresses import Addresses, Chosen
 from simulator.cost.cycle_window import kernel_window, window_curve
-from simulator.cost.engine_price import engine_price
+from simulator.cost.machine_price import machine_price
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.traffic import Traffic
@@ -33,10 +32,8 @@ def calibrated_price(
     Assumes: recorded experts change the weights that a calibrated expert layer waits for in
         proportion to their number, and nothing of how its rows are cut into tiles.
     """
-    if demand.priced_as is None:
-        return None
-    price = engine_price(demand, target)
-    if price.priced_by == "tile":
+    price = machine_price(demand, target)
+    if price is None:
         return None
     factor = slower * data_factor(demand, price.traffic, target.chip, addresses)
     return stretched(price, factor, roofline_price(demand, target).alone_ps)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from hwmodels.machine.live import to_ps
-from simulator.cost.family_call import borrowable, kernel_of, priced_calls
+from simulator.cost.family_call import FamilyCall, borrowable, kernel_of, priced_calls
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_prices
@@ -38,7 +38,13 @@ def engine_price(demand: Demand, target: Target) -> Price:
 
 
 def _program_price(demand: Demand, target: Target) -> Price | None:
-    """Time by the program that the engine's profile names; None where that is the tile model.
+    """Time by the program that the engine's profile names; None where that is the tile model."""
+    found = program_price(demand, target)
+    return found[0] if found else None
+
+
+def program_price(demand: Demand, target: Target) -> tuple[Price, list[FamilyCall]] | None:
+    """The same with the calls of families that the kernel consists of.
 
     Kernels of an attention module have the interval of the module, which was measured whole.
     """
@@ -63,7 +69,7 @@ def _program_price(demand: Demand, target: Target) -> Price | None:
         causes[cause] = causes.get(cause, 0) + short
         total = floor.alone_ps
     launch = min(causes.get("launch", 0), total)
-    return Price(
+    price = Price(
         run_ps=total - launch,
         busy_ps={**floor.busy_ps, "launch": launch},
         traffic=floor.traffic,
@@ -76,6 +82,7 @@ def _program_price(demand: Demand, target: Target) -> Price | None:
         cut=priced.parts.cut,
         work=_work(demand, priced.parts),
     )
+    return price, calls
 
 
 def _work(demand: Demand, parts: Parts) -> dict[str, float]:

@@ -31,7 +31,9 @@ def _parts(call: FamilyCall, sizes: Sizes, chip: ChipSpec, constants: Constants)
     return call.form(columns_of(sizes), chip, constants)
 
 
-def _launches(call: FamilyCall, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
+def _launches(
+    call: FamilyCall, sizes: Sizes, chip: ChipSpec, constants: Constants
+) -> KernelProgram:
     return waited(float(_parts(call, sizes, chip, constants).total.reshape(-1)[0]))
 
 

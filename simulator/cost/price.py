@@ -32,6 +32,23 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineView:
+    """What the machine's simulation saw of a kernel.
+
+    `occupancy`: share of the places for blocks that held one; `queued_chunks`: requests in memory
+    at once, of the part that was simulated; `channel_balance`: mean channel over the fullest;
+    `extrapolated`: share of the work that went on as a simulated part did.
+    """
+
+    occupancy: float
+    llc_hit_rate: float
+    row_hit_rate: float
+    queued_chunks: float
+    channel_balance: float
+    extrapolated: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """A kernel alone: launch gap, then `run_ps`.
 
@@ -55,6 +72,7 @@ class Price:
     contends: bool = True
     cut: str = ""
     work: Mapping[str, float] = field(default_factory=dict)
+    machine: MachineView | None = None
 
     @property
     def bound(self) -> str:

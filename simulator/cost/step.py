@@ -13,8 +13,8 @@ from hwmodels.chip import ChipSpec
 from hwmodels.doubts import contradictions, guessed_facts
 from hwmodels.dram.chip_memory import ChipController, chip_memory
 from hwmodels.llc.spec import chip_cache
-from hwmodels.node import NodeSpec
 from hwmodels.machine.shared_pipes import SharedPipes
+from hwmodels.node import NodeSpec
 from simulator.basis.assumptions import assumptions_of
 from simulator.capacity.rank_memory import activation_bytes, weight_bytes, workspace_bytes
 from simulator.cost.collectives import link_seconds

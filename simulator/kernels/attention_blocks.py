@@ -22,7 +22,7 @@ from simulator.engine.kernel_section import CoreRule
 from simulator.kernels import index_logits, sparse_core, top_k
 from simulator.kernels.core_rates import core_rate
 from simulator.kernels.moved_blocks import after_first_load, passed
-from simulator.kernels.sparse_core import BLOCK_KEYS, BF16_BYTES, KeyTime, Queries
+from simulator.kernels.sparse_core import BF16_BYTES, BLOCK_KEYS, KeyTime, Queries
 from simulator.kernels.warmth import warm_share
 
 Sizes = Mapping[str, Any]
@@ -57,14 +57,18 @@ def dealt_units(lengths: np.ndarray, cores: int, share: int, begin: int) -> np.n
     return pieces[pieces[:, 3] > 0].astype(np.int64)
 
 
-def _key_work(key: KeyTime, q: Queries, held: int, math: str, chip: ChipSpec, converted: bool) -> Work:
+def _key_work(
+    key: KeyTime, q: Queries, held: int, math: str, chip: ChipSpec, converted: bool
+) -> Work:
     """One block of keys: matrix units at their rate, and what the softmax and conversion add."""
     matrix = _one(q.macs) * held / core_rate(chip, math).macs_per_clock * BLOCK_KEYS
     whole = _one(key.converted if converted else key.plain) * BLOCK_KEYS
     return Work(matrix=matrix, vector=max(whole - matrix, 0.0))
 
 
-def _core_block(q: Queries, held: int, tiles: int, work: Work, begin: float, distinct: int) -> Block:
+def _core_block(
+    q: Queries, held: int, tiles: int, work: Work, begin: float, distinct: int
+) -> Block:
     """A block that walks keys of one query's heads.
 
     Assumes: a stage keeps its keys as stored and as they are multiplied, in BF16; two stages and
@@ -78,9 +82,7 @@ def _core_block(q: Queries, held: int, tiles: int, work: Work, begin: float, dis
         accesses=(
             Access(region=0, nbytes=stage, row_bytes=stage, divide=tiles, modulo=max(distinct, 1)),
         ),
-        last_accesses=(
-            Access(region=1, nbytes=operands, row_bytes=2 * operands, stores=True),
-        ),
+        last_accesses=(Access(region=1, nbytes=operands, row_bytes=2 * operands, stores=True),),
         stage_bytes=stage,
         fixed_bytes=int(held * BLOCK_KEYS * 8 * BF16_BYTES),
         registers_bytes=128 * 255 * 4,
@@ -135,7 +137,7 @@ def core_blocks(
     begin = max(0.0, begin - chip.llc_latency_s * chip.clock_hz)
     distinct = int(_one(q.cache_bytes) / (BLOCK_KEYS * _one(q.key_bytes)))
     block = _core_block(q, held, tiles, work, begin, distinct)
-    queries = int(round(_one(q.tokens)))
+    queries = round(_one(q.tokens))
     whole = max(1, round(blocks))
     scale = blocks / whole
     block = _scaled(block, scale)
@@ -160,14 +162,12 @@ def _scaled(block: Block, scale: float) -> Block:
 def _dealt_queries(
     block: Block, queries: int, blocks: int, tiles: int, chip: ChipSpec, gap_s: float
 ) -> Launch:
-    """Key blocks of all queries dealt as FlashMLA's scheduler does; a core group a tile of heads."""
+    """Key blocks of all queries dealt as FlashMLA's scheduler does, to a core a tile of heads."""
     groups = max(1, chip.core_count // tiles)
     cost = blocks + sparse_core.OVERHEAD_BLOCKS
     share = max(-(-queries * cost // groups), sparse_core.OVERHEAD_BLOCKS)
     share += sparse_core.OVERHEAD_BLOCKS
-    pieces = dealt_units(
-        np.full(queries, blocks), groups, share, sparse_core.OVERHEAD_BLOCKS
-    )
+    pieces = dealt_units(np.full(queries, blocks), groups, share, sparse_core.OVERHEAD_BLOCKS)
     core = np.repeat(pieces[:, 0] * tiles, tiles) + np.tile(np.arange(tiles), len(pieces))
     place = (pieces[:, 1] * blocks + pieces[:, 2]) * tiles
     return Launch(
@@ -287,9 +287,7 @@ _SEARCH_STEP = 4096
 def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     """Search of the largest scores: a block a row, in the second version a cluster of them."""
     call = top_k._Calls.of(columns_of(sizes))
-    rows, searched, keys, k = (
-        _one(v) for v in (call.rows, call.searched, call.keys, call.k)
-    )
+    rows, searched, keys, k = (_one(v) for v in (call.rows, call.searched, call.keys, call.k))
     ties = bool(call.ties[0])
     score = constants["op_cycles"] * _one(call.ops)
     cold = 1.0 - _one(warm_share(call.searched * call.keys * call.score_bytes, chip))

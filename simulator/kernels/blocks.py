@@ -24,9 +24,7 @@ Constants = Mapping[str, float]
 Builder = Callable[[Any, Sizes, ChipSpec, Constants], KernelProgram]
 
 
-def _collective(
-    family: Any, sizes: Sizes, chip: ChipSpec, constants: Constants
-) -> KernelProgram:
+def _collective(family: Any, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     steps = int(sizes["ranks"]) - 1
     return collective_blocks(family.parts(columns_of(sizes), chip, constants), chip, steps)
 
@@ -38,9 +36,7 @@ BUILDERS: dict[type[Family], Builder] = {
     TopKFirst: lambda f, s, chip, c: top_k_blocks(1, s, chip, c),
     TopKSecond: lambda f, s, chip, c: top_k_blocks(2, s, chip, c),
     HyperConnectionPost: lambda f, s, chip, c: post_blocks(s, chip, c),
-    HyperConnectionPre: lambda f, s, chip, c: pre_blocks(
-        f.name == "mhc_pre_trtllm", s, chip, c
-    ),
+    HyperConnectionPre: lambda f, s, chip, c: pre_blocks(f.name == "mhc_pre_trtllm", s, chip, c),
     NcclRing: _collective,
     NcclAllToAll: _collective,
     GraphAllReduce: _collective,

@@ -92,7 +92,9 @@ def waited(seconds: float, name: str = "launch") -> KernelProgram:
     """A kernel that does nothing but start."""
     block = Block(stage=Work())
     return KernelProgram(
-        regions=(Region(nbytes=64),), launches=(equal_blocks(block, 1, 0, gap_s=seconds),), name=name
+        regions=(Region(nbytes=64),),
+        launches=(equal_blocks(block, 1, 0, gap_s=seconds),),
+        name=name,
     )
 
 

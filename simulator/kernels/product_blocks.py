@@ -18,8 +18,8 @@ from hwmodels.machine.program import (
     equal_blocks,
 )
 from simulator.kernels import hyper_connection as hc
-from simulator.kernels.architecture import core_architecture
 from simulator.kernels import moe_gemm
+from simulator.kernels.architecture import core_architecture
 from simulator.kernels.attention_blocks import _one, columns_of
 from simulator.kernels.gemm_tiles import OUTPUT_BYTES, GemmKernel
 from simulator.kernels.gemm_time import MICRO, chosen_tile, gemm_of, quantise_seconds
@@ -35,8 +35,8 @@ from simulator.kernels.warmth import ROTATION_FADE, warm_share
 
 Sizes = Mapping[str, Any]
 Constants = Mapping[str, float]
-# Blocks of a cluster that load each operand once for all of them, by multicast: pairs on Hopper, two
-# pairs of cores that multiply together on Blackwell.
+# Blocks of a cluster that load each operand once for all of them, by multicast: pairs on Hopper,
+# two pairs of cores that multiply together on Blackwell.
 CLUSTER_SHARES = {"hopper": 2, "blackwell": 4}
 # Bytes along K of a row that one load brings: the widest swizzle of the copy engine.
 SWIZZLE_BYTES = 128
@@ -276,9 +276,7 @@ def _chunked(
     # A round is fitted with its load and its work, which the machine adds itself.
     round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(chip, warm)
     wait = max(0.0, round_s * chip.clock_hz - vector)
-    load, store = (
-        max(32, int(n * hidden / chunks * hc.STREAM_BYTES)) for n in (reads, writes)
-    )
+    load, store = (max(32, int(n * hidden / chunks * hc.STREAM_BYTES)) for n in (reads, writes))
     block = Block(
         prologue=Work(wait=gates),
         stage=Work(vector=vector, wait=wait),

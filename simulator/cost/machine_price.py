@@ -1,0 +1,112 @@
+"""Price of an engine's kernel as the machine runs its programs, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hwmodels.machine.live import to_ps
+from hwmodels.machine.spec import machine_of
+from hwmodels.machine.steady import KernelTime, kernel_time
+from simulator.cost.engine_price import program_price
+from simulator.cost.machine_calls import call_program
+from simulator.cost.price import MachineView, Price, Target
+from simulator.engine.kernel import Demand
+from simulator.kernels.causes import shared_out
+
+# Cause of what blocks spend their time on.
+_CAUSE_OF_STATE = {
+    "launch": "launch",
+    "no block": "tail",
+    "prologue": "serial",
+    "matrix": "matrix",
+    "vector": "vector",
+    "wait": "serial",
+    "pipe busy": "matrix",
+    "cache": "llc",
+    "memory": "dram_bandwidth",
+    "links": "communication",
+    "epilogue": "serial",
+}
+
+
+def machine_price(demand: Demand, target: Target) -> Price | None:
+    """Price of a kernel whose program a calibrated family has; None where tiles price it.
+
+    Assumes: a kernel's interval is that of its family's closed form, whose constants it has.
+    """
+    found = program_price(demand, target)
+    if found is None:
+        return None
+    tile, calls = found
+    machine = machine_of(target.chip)
+    times = [
+        kernel_time(call_program(call, target.chip), machine, target.chip.tdp_w) for call in calls
+    ]
+    total = to_ps(sum(time.seconds for time in times))
+    causes = shared_out(total, _causes(times))
+    launch = min(causes.get("launch", 0), total)
+    return replace_price(tile, total, launch, causes, _view(times))
+
+
+def replace_price(
+    tile: Price, total: int, launch: int, causes: Mapping[str, int], view: MachineView
+) -> Price:
+    """The price of the closed form with the machine's time in its place."""
+    from dataclasses import replace
+
+    return replace(
+        tile,
+        run_ps=total - launch,
+        busy_ps={**tile.busy_ps, "launch": launch},
+        causes_ps=causes,
+        machine=view,
+    )
+
+
+def _causes(times: Sequence[KernelTime]) -> dict[str, float]:
+    """Seconds by cause, of launches one after the other."""
+    found: dict[str, float] = {}
+    for time in times:
+        for state, seconds in time.states_s.items():
+            cause = _CAUSE_OF_STATE[state]
+            found[cause] = found.get(cause, 0.0) + seconds
+        found["power"] = found.get("power", 0.0) + time.power_s
+    return found
+
+
+def _view(times: Sequence[KernelTime]) -> MachineView:
+    """What the machine saw of all launches together."""
+    launches = [launch for time in times for launch in time.launches]
+    results = [launch.result for launch in launches]
+    seconds = sum(launch.duration_ps for launch in launches) or 1.0
+    asked = sum(r.hit_bytes + r.missed_bytes + r.merged_bytes for r in results)
+    bursts = sum(r.read_bytes + r.written_bytes for r in results)
+
+    def by_time(value: Sequence[float]) -> float:
+        pairs = zip(value, launches, strict=True)
+        return sum(v * launch.duration_ps for v, launch in pairs) / seconds
+
+    return MachineView(
+        occupancy=by_time([_busy_share(r.states_ps) for r in results]),
+        llc_hit_rate=1.0 - sum(r.missed_bytes for r in results) / asked if asked else 1.0,
+        row_hit_rate=(
+            sum(r.row_hit_rate * (r.read_bytes + r.written_bytes) for r in results) / bursts
+            if bursts
+            else 0.0
+        ),
+        queued_chunks=by_time([r.mean_in_flight_chunks for r in results]),
+        channel_balance=min((_balance(r.channel_bytes) for r in results if r.chunks), default=1.0),
+        extrapolated=by_time([launch.extrapolated for launch in launches]),
+    )
+
+
+def _busy_share(states_ps: Mapping[str, int]) -> float:
+    """Share of the slots of blocks that hold one."""
+    whole = sum(states_ps.values())
+    return 1.0 - (states_ps["no block"] + states_ps["launch"]) / whole if whole else 0.0
+
+
+def _balance(channel_bytes: Sequence[int]) -> float:
+    """Mean over the fullest channel: 1 where all have as much."""
+    most = max(channel_bytes)
+    return sum(channel_bytes) / len(channel_bytes) / most if most else 1.0
