@@ -21,7 +21,7 @@ from hwmodels.machine.program import (
     Work,
     equal_blocks,
 )
-from hwmodels.machine.simulation import MachineResult, depth_of, run_program
+from hwmodels.machine.simulation import MachineResult, depth_of, run_program, traced_run
 from hwmodels.machine.spec import MachineSpec, machine_of
 from simulator.basis.errors import UnsupportedError
 from tests.hwmodels.machine.programs import some_program
@@ -311,9 +311,10 @@ def test_every_picosecond_of_a_slot_has_a_state(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_two_runs_are_one(seed: int) -> None:
     program = some_program(random.Random(seed))
-    first, second = (run_program(program, one_stack("b200"), lanes=50) for _ in range(2))
-    assert first == second
-    assert (first.lanes == second.lanes).all()
+    on = one_stack("b200")
+    (first, stretches), (second, again) = (traced_run(program, on, 50) for _ in range(2))
+    assert first == second == run_program(program, on)
+    assert (stretches == again).all()
 
 
 # Which loads meet at a bank is a matter of chance, and so is which one finds its bank in refresh,
