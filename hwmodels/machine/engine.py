@@ -691,7 +691,8 @@ def run_machine(  # type: ignore[no-untyped-def]
         what = event >> w.EVENT_BITS
         sort = event & ((1 << w.EVENT_BITS) - 1)
         if sort == w.E_MISS:
-            tick = max((event_at * 1000 + tick_fs - 1) // tick_fs, 1)
+            # The first tick whose picosecond is not before the event's, awake or not.
+            tick = max((event_at - 1) * 1000 // tick_fs + 1, 1)
             m[w.T_OUT] += 1
             _enter(m, memory, parameters, runs, totals, wake, what, tick)
             following = min(following, tick)

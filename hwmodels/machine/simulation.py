@@ -83,6 +83,8 @@ def depth_of(block: Block, machine: MachineSpec) -> int:
     loaded = sum(a.nbytes for a in block.accesses if not a.stores)
     if loaded:
         depth = min(depth, machine.copy_bytes // loaded)
+        if block.flight_bytes:
+            depth = min(depth, block.flight_bytes // loaded)
     return max(depth, 1)
 
 
