@@ -34,6 +34,7 @@ from tests.oracles.machine_twin_memory import (
 PICOSECONDS = 10**12
 PAGE_BYTES = 4096
 MOST_STAGES = 16
+STORED_CHUNKS = 256
 # What a kernel's own waits hold of a matrix unit's fill and of its dependent instructions.
 HELD_CLOCKS = 32
 STATES = (
@@ -363,7 +364,7 @@ class MachineTwin:
             at = block.core.port.turn(back, nbytes) if nbytes else back
             flight.known(at, "memory")
             flight.out -= 1
-            if flight.out == 0:
+            if flight.out in (0, STORED_CHUNKS):
                 block.announce(max(flight.ready_ps, now))
 
 
@@ -397,7 +398,11 @@ class BlockRun:
         yield from self._await(first)
         yield self._work(first, kind.prologue, fill, "prologue")
         for stage in range(self.stages):
-            while len(self.flights) == stage or not self._is_there(self.flights[stage]):
+            while (
+                len(self.flights) == stage
+                or self.stored.out > STORED_CHUNKS
+                or not self._is_there(self.flights[stage])
+            ):
                 yield from self._hear()
             yield self._work(self.flights[stage], kind.stage, issue, "wait")
             self.done += 1
