@@ -7,7 +7,7 @@ Assumes: requests meet in the order in which they are sent: in a slice of the ca
 between its partitions and in a core's port each takes its turn when it is known to be sent there.
 Assumes: blocks of a core issue their loads each for itself, at the pace of the core's port.
 Assumes: stores are posted: they take a turn in their slice, and a block begins a stage while no
-more than 256 of its chunks are not yet taken by memory; it ends when all are.
+more than 256 of its chunks are not yet taken by memory; it ends when the cache or memory has all.
 """
 
 from __future__ import annotations
@@ -298,7 +298,9 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
     to_memory = max(served, now + (m[w.M_PATH_PS] >> 1))
     warm = mixed(block * 5 + 1) & (w.SHARES - 1) < m[region + w.R_WARM]
     if store:
-        if not warm:
+        if warm:
+            _known(m, flight, served, w.Z_LLC)
+        else:
             _wait_for(m, _send(m, address, nbytes, 1, to_memory, -1), slot, flight, 0)
         return
     there = nbytes

@@ -34,13 +34,14 @@ THREAD_REGISTERS_BYTES = 32 * 4
 def after_first_load(
     launch_s: float, chip: ChipSpec, warm: float = 1.0, nbytes: float = 0.0
 ) -> float:
-    """A launch without the first loads of its blocks, which the machine adds itself.
+    """A launch without the first loads and last stores of its blocks, which the machine adds.
 
-    Assumes: what was fitted as launch covers the latency of a kernel's first loads, and the way of
-        their bytes into the cores.
+    Assumes: what was fitted as launch covers the latency of a kernel's first loads, the way of
+        their bytes into the cores, and the way of the last stores to the cache.
     """
     moved = nbytes / (chip.core_port_bytes_per_clock * chip.clock_hz)
-    return max(launch_s - load_latency_s(chip, warm) - moved, 0.0)
+    stored = load_latency_s(chip, 1.0) / 2
+    return max(launch_s - load_latency_s(chip, warm) - moved - stored, 0.0)
 
 
 def load_latency_s(chip: ChipSpec, warm: float) -> float:

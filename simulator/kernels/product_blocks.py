@@ -9,6 +9,7 @@ import numpy as np
 
 from hwmodels.chip import ChipSpec
 from hwmodels.machine.program import (
+    MOST_STAGES,
     Access,
     Block,
     KernelProgram,
@@ -25,7 +26,6 @@ from simulator.kernels.gemm_tiles import OUTPUT_BYTES, GemmKernel
 from simulator.kernels.gemm_time import MICRO, chosen_tile, gemm_of, quantise_seconds
 from simulator.kernels.moe_layer import ELEMENTWISE_RATE, MoeFamily
 from simulator.kernels.moved_blocks import (
-    THREAD_REGISTERS_BYTES,
     after_first_load,
     load_latency_s,
     passed,
@@ -101,7 +101,7 @@ def gemm_blocks(
         fixed_bytes=min(out, 32768),
         registers_bytes=PRODUCT_REGISTERS_BYTES,
         threads=PRODUCT_THREADS,
-        in_flight=8,
+        in_flight=MOST_STAGES,
     )
     end = 0.0
     if splits > 1:
@@ -167,8 +167,9 @@ TRITON_SHARES = 2
 _PARTS_OF_STEP = 8
 # Resident blocks of a core in Triton's kernels: four stages of operands each leave room for two.
 TRITON_BLOCKS = 2
-# Steps whose operands are loaded ahead: in Triton's default configuration, and in other kernels.
-TRITON_STEPS, PIPELINED_STEPS = 2, 5
+# Steps whose operands are loaded ahead: in Triton's default configuration, and in other kernels,
+# as many as the core's shared memory has room for.
+TRITON_STEPS, PIPELINED_STEPS = 2, MOST_STAGES
 
 
 def _grouped(
@@ -227,8 +228,7 @@ def _grouped(
         place = kind = np.zeros(1, np.int64)
     kinds = tuple(
         Block(
-            # Tiles that stream from memory fill while others of their core work.
-            prologue=Work(wait=first_wait) if share == 1 else Work(matrix=first_wait),
+            prologue=Work(matrix=first_wait),
             stage=Work(matrix=matrix / parts),
             accesses=(
                 Access(
@@ -284,10 +284,11 @@ def _chunked(
     gates = hc.GATE_CYCLES * c["gate_ops"] / max(tokens, 1)
     rate = chip.vector_flops_per_s / chip.core_count / chip.peak_clock_hz
     vector = c["vector_ops"] / max(tokens, 1) / chunks / rate
-    # A round is fitted with its load and its work, which the machine adds itself.
-    round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(chip, warm)
-    wait = max(0.0, round_s * chip.clock_hz - vector)
     load, store = (max(32, int(n * hidden / chunks * hc.STREAM_BYTES)) for n in (reads, writes))
+    # A round is fitted with its load from cache and its work, which the machine adds itself.
+    round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(chip, 1.0)
+    moved = load / chip.core_port_bytes_per_clock
+    wait = max(0.0, round_s * chip.clock_hz - vector - moved)
     block = Block(
         prologue=Work(wait=gates),
         stage=Work(vector=vector, wait=wait),
@@ -296,7 +297,7 @@ def _chunked(
             _of_streams(1, store, chunks, int(writes), stores=True),
         ),
         threads=128,
-        registers_bytes=128 * THREAD_REGISTERS_BYTES,
+        registers_bytes=128 * STREAM_REGISTERS_BYTES,
         fixed_bytes=load,
         in_flight=1,
     )
@@ -326,6 +327,8 @@ def _sites(
     return KernelProgram(regions=regions, launches=launches * max(1, int(c["sites"])), name=name)
 
 
+# Registers of a thread that mixes streams: eight values of each stream, wide, and their gates.
+STREAM_REGISTERS_BYTES = 128 * 4
 # Stages of a block of the vector kernel, which streams its weights.
 STREAMED_STAGES = 8
 

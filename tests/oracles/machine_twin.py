@@ -297,7 +297,9 @@ class MachineTwin:
         warm = share_of(number * 5 + 1, place.warm)
         if store and not warm:
             self._wait(self._send(address, nbytes, True, at_memory), block, flight, 0)
-        elif not store:
+        elif store:
+            flight.known(served, "cache")
+        else:
             found = nbytes
             if not warm:
                 found = self._look_up(block, flight, place, address, nbytes, home, at_memory)
