@@ -7,9 +7,10 @@ from functools import cache
 
 import pytest
 
-from hwmodels.machine.simulation import STATE_NAMES
+from hwmodels.machine.simulation import STATE_NAMES, MachineResult
+from hwmodels.machine.steady import KernelTime, LaunchTime
 from simulator.cost.cycle_engine import stretched
-from simulator.cost.machine_price import causes_of
+from simulator.cost.machine_price import causes_of, states_of
 from simulator.cost.machine_view import STATE_PLACES, STATES, MachineView, mean_view
 from simulator.cost.price import Price
 from simulator.cost.question import AskedStep, ask
@@ -101,3 +102,34 @@ def test_means_are_weighted() -> None:
     mean = mean_view([VIEW, other], [3.0, 1.0])
     assert (mean.occupancy, mean.queued_chunks) == (pytest.approx(0.625), pytest.approx(75.0))
     assert mean_view([VIEW, other], [0.0, 0.0]).occupancy == pytest.approx(0.75)
+
+
+def machine_result(states_ps: dict[str, int]) -> MachineResult:
+    """A run of which only the account of its time matters."""
+    return MachineResult(
+        duration_ps=sum(states_ps.values()),
+        launches_ps=(),
+        slots=1,
+        states_ps={**dict.fromkeys(STATE_NAMES, 0), **states_ps},
+        hit_bytes=0,
+        missed_bytes=0,
+        merged_bytes=0,
+        read_bytes=0,
+        written_bytes=0,
+        near_bytes=0,
+        far_bytes=0,
+        sent_bytes=0,
+        chunks=0,
+        memory_wait_ps=0,
+        row_hit_rate=0.0,
+        channel_bytes=(0,),
+        events=0,
+    )
+
+
+def test_what_the_power_limit_adds_is_a_state_and_a_cause() -> None:
+    launch = LaunchTime(80.0, machine_result({"launch": 20, "matrix": 60}), 0.0)
+    states = states_of([KernelTime(100e-12, 20e-12, (launch,))])
+    shared = shared_out(100, states, STATE_PLACES)
+    assert shared == {"launch": 20, "matrix": 60, "power": 20}
+    assert causes_of(shared) == {"launch": 20, "matrix": 60, "power": 20}
