@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -83,13 +84,20 @@ def print_fields(console: Console, base: StepResult, fields: Sequence[FieldChang
         note = left_out(columns, console.width)
         if note:
             _say(console, note, "dim")
-    still = [change.edit for change in ranked if not change.change_ps]
+    still = _without_effect(ranked)
     if still:
         _say(console, f"Without effect on this step: {', '.join(still)}.")
     for change in fields:
         if change.fault:
             edit = change.edit or f"{change.field} {change.direction}, {change.before} now"
             _say(console, f"Not costed: {edit}: {change.fault}")
+
+
+def _without_effect(ranked: Sequence[FieldChange]) -> list[str]:
+    """Numbers that move nothing, halved or doubled; of others the one value that does not."""
+    still = [change for change in ranked if not change.change_ps]
+    times = Counter(change.field for change in still)
+    return list(dict.fromkeys(c.field if times[c.field] > 1 else c.edit for c in still))
 
 
 def whatif_json(
@@ -201,7 +209,9 @@ def _time(time_ps: int) -> str:
 
 
 def _microseconds(change_ps: int) -> str:
-    return f"{change_ps * _MICRO:+,.2f}" if change_ps else "0"
+    if abs(change_ps) * _MICRO < 0.005:
+        return "<0.01" if change_ps else "0"
+    return f"{change_ps * _MICRO:+,.2f}"
 
 
 def _signed_text(change_ps: int) -> str:
@@ -210,9 +220,10 @@ def _signed_text(change_ps: int) -> str:
 
 
 def _percent(change_ps: int, before_ps: int) -> str:
-    if not before_ps:
+    if not before_ps or not change_ps:
         return _DASH if change_ps else "0 %"
-    return f"{100 * change_ps / before_ps:+.1f} %"
+    percent = 100 * change_ps / before_ps
+    return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "<0.1 %"
 
 
 def _share(change_ps: int, before_ps: int) -> float | None:

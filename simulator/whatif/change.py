@@ -49,7 +49,10 @@ def on_chip(asked: AskedStep, chip: ChipSpec) -> AskedStep:
 
 
 def with_edits(asked: AskedStep, edits: Sequence[str]) -> AskedStep:
-    """The step on its chip with edits of the form `KEY=VALUE`; formats stay as they were."""
+    """The step on its chip with edits of the form `KEY=VALUE`; formats stay as they were.
+
+    Assumes: an edited chip's kernels keep the constants that were fitted on the chip as it is.
+    """
     return on_chip(asked, edited_chip(asked.chip, edits))
 
 

@@ -111,13 +111,33 @@ def _field_change(
 def _legal(
     chip: ChipSpec, field: str, number: Sourced, factor: float
 ) -> tuple[str, ChipSpec] | None:
-    """The edit that comes nearest to the factor and is taken, and the chip with it."""
-    for value in _values(number, factor):
+    """The edit that comes nearest to the factor and is taken, and the chip with it.
+
+    Between whole values of which one is refused and one is taken, the limit is looked for.
+    """
+
+    def edited(value: int | float) -> tuple[str, ChipSpec] | None:
         edit = f"{field}={_amount(value, number.unit).replace(' ', '')}"
         try:
             return edit, edited_chip(chip, [edit])
         except InputError:
+            return None
+
+    refused: int | float | None = None
+    for value in _values(number, factor):
+        found = edited(value)
+        if found is None:
+            refused = value
             continue
+        if isinstance(value, int) and isinstance(refused, int):
+            while abs(value - refused) > 1:
+                middle = (value + refused) // 2
+                nearer = edited(middle)
+                if nearer is None:
+                    refused = middle
+                else:
+                    value, found = middle, nearer
+        return found
     return None
 
 
@@ -131,6 +151,8 @@ def _values(number: Sourced, factor: float) -> Iterator[int | float]:
             if value not in tried and value > 0 and (value < number.value) == (factor < 1):
                 tried.add(value)
                 yield value
+    if isinstance(number.value, int):
+        yield number.value + (1 if factor > 1 else -1)
 
 
 def _amount(value: int | float, unit: str) -> str:
