@@ -90,6 +90,12 @@ def without_machine(lines: Sequence[MachineLine]) -> str:
     names = [line.name for line in lines if line.view is None]
     if not names:
         return ""
+    if len(names) == len(lines):
+        return (
+            "No machine ran: no kernel of this engine on this chip is one of a calibrated family, "
+            "whose programs are known; the tile model prices them all, with memory's rate from the "
+            "burst-level model."
+        )
     return (
         f"A dash: no calibrated kernel family has {', '.join(names)} on this engine and chip, so "
         "no program of theirs is known to run on the machine; the tile model prices them, with "
@@ -184,13 +190,16 @@ def machine_section(place: str, result: StepResult) -> str:
     lines = machine_lines(result)
     if not lines:
         return ""
+    title = f'<h3 id="{place}">What the machine saw</h3>'
+    if not any(line.view for line in lines):
+        return f'{title}<p class="note">{escape(without_machine(lines))}</p>'
     heads = "".join(
         f"<th>{escape(text)}</th>" for text in ("kernel", "launches", "time", *_HEADINGS.values())
     )
     rows = "".join(_html_row(line) for line in lines)
     notes = [MEANING, without_machine(lines)]
     return (
-        f'<h3 id="{place}">What the machine saw</h3>'
+        title
         + "".join(f'<p class="note">{escape(note)}</p>' for note in notes if note)
         + '<p class="hint">The table scrolls sideways →</p>'
         f'<div class="scroll" tabindex="0"><table class="grid"><thead><tr>{heads}</tr></thead>'

@@ -83,8 +83,11 @@ def _print_machine(console: Console, result: StepResult) -> None:
     lines = machine_lines(result)
     if not lines:
         return
-    columns = machine_columns(lines)
     console.print()
+    if not any(line.view for line in lines):
+        _say(console, without_machine(lines), "dim")
+        return
+    columns = machine_columns(lines)
     console.print(text_table(columns, console.width))
     notes = (left_out(columns, console.width), MEANING, without_machine(lines))
     for note in filter(None, notes):

@@ -200,6 +200,11 @@ def _validated(
     tables = read_folder(folder)
     measured = dispatched(tables.measured)
     chosen = measured if sample is None else sampled(measured, sample, seed)
+    if sample is not None:
+        _say(
+            f"A sample of {len(chosen):,} of {len(measured):,} rows: at most {sample:,} a file, of "
+            f"each kernel family and chip in proportion, drawn with seed {seed}"
+        )
     if cv:
         need_scipy()
     report: dict[str, Any] = {

@@ -80,6 +80,13 @@ def test_a_kernel_that_nothing_sends_to_memory_has_no_rates_of_it() -> None:
     assert "<td>–</td><td>0</td><td>–</td>" in html
 
 
+def test_a_step_that_no_machine_ran_says_so_without_a_table() -> None:
+    tiles = replace(step(), kernels=(make_kernel("norm", 0, 10),))
+    for text in (printed(tiles, 140), machine_section("a", tiles)):
+        assert "No machine ran: no kernel of this engine" in " ".join(text.split())
+        assert "occupied" not in text
+
+
 def test_json_has_units_in_names() -> None:
     data = step_to_json(step())
     assert data["kernels"][0]["machine"] == {

@@ -36,7 +36,8 @@ def test_the_machine_stands_beside_the_closed_forms(capsys, tmp_path):
 def test_a_sample_is_of_each_file_and_seeded(capsys, tmp_path, options):
     table(tmp_path, *(row(size=s) for s in SIZES))
     table(tmp_path, *(row("b200", size=s) for s in SIZES[:3]), name="other.csv")
-    data, _ = validated(capsys, tmp_path, *options, "--sample", 4)
+    data, text = validated(capsys, tmp_path, *options, "--sample", 4)
+    assert "A sample of 7 of 13 rows: at most 4 a file" in text
     assert [(line["file"], line["n"]) for line in data["files"]] == [
         ("collective.csv", 4),
         ("other.csv", 3),
