@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from hwmodels.chip import ChipSpec
+from hwmodels.dram.edited_preset import PresetNumbers
 from hwmodels.dram.memory_preset import memory_preset
 from simulator.basis.errors import InputError
 from simulator.basis.sourced import Sourced
@@ -163,6 +164,32 @@ def _number_at(chip: ChipSpec, key: str) -> Sourced | None:
     place = getattr(chip, section) if section else chip
     found: Sourced | None = getattr(place, name, None)
     return found
+
+
+def number_of(chip: ChipSpec, key: str, *, stated: bool = False) -> Sourced | None:
+    """A number of the chip's file, or of its memory's preset unless it has to be `stated` there.
+
+    None where neither gives it.
+    """
+    own = _number_at(chip, key)
+    section, _, name = key.rpartition(".")
+    if own is not None or stated or section != "memory" or name not in PresetNumbers.model_fields:
+        return own
+    preset = memory_preset(chip.memory)
+    name = "RCDRD" if name == "RCD" else name  # which stands for two, equal in most presets
+    for place in (preset.timing, preset.organisation):
+        found: Sourced | None = getattr(place, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def check_number_key(key: str) -> None:
+    """Raise an InputError, with the keys that are near, for what is no number of a chip."""
+    if key == PRESET:
+        raise InputError(f"{PRESET} is a name and no number, which could be halved or doubled")
+    if key not in number_keys():
+        raise InputError(_unknown(key))
 
 
 def _in_range(chip: ChipSpec, key: str) -> None:

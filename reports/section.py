@@ -21,6 +21,7 @@ from reports.breakdown import GroupTotal, StepBreakdown
 from reports.causes import cause_bars, whisker
 from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import KIND_ABOUTS, pool_about, pool_name
+from reports.machine_table import machine_section
 from reports.palette import (
     FREE_COLOR,
     POOL_COLORS,
@@ -285,6 +286,7 @@ def step_section(section_id: str, title: str, result: StepResult) -> Section:
         _roofline(f"{section_id}-roofline", result, breakdown, figures),
         _bandwidth(f"{section_id}-bandwidth", result, figures),
         f'<h3 id="{section_id}-operations">Operations</h3>{operations_grid(breakdown)}',
+        machine_section(f"{section_id}-machine", result),
     ]
     html = f'<section class="step" id="{section_id}">{"".join(parts)}</section>'
     return Section(id=section_id, title=title, sentence=sentence, html=html, figures=figures)

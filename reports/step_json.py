@@ -13,6 +13,7 @@ from reports.breakdown import GroupTotal, StepBreakdown
 from reports.certainty import certainty_sentence
 from reports.glossary import names_of
 from reports.kernel_list import kernel_list_json
+from reports.machine_table import machine_json, view_json
 from simulator.basis.atomic import write_text
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
 
@@ -80,6 +81,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "priced_as": list(result.priced_as),
         "notes": list(result.notes),
         "kernel_list": kernel_list_json(result),
+        "machine": machine_json(result),
         "kernels": [
             _kernel_json(kernel, critical_ps)
             for kernel, critical_ps in zip(result.kernels, breakdown.critical_ps, strict=True)
@@ -167,6 +169,7 @@ def _kernel_json(kernel: KernelRecord, critical_ps: int) -> dict[str, Any]:
         "flops": dict(kernel.flops),
         "busy_ps": dict(kernel.busy_ps),
         "causes_ps": dict(kernel.causes_ps),
+        "machine": view_json(kernel.machine),
         "bound": kernel.bound,
         "duration_ps": kernel.duration_ps,
         "critical_ps": critical_ps,

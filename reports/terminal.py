@@ -15,9 +15,10 @@ from reports.breakdown import GroupTotal, StepBreakdown
 from reports.causes import causes_sentence
 from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import TERMS, pool_name
+from reports.machine_table import MEANING, machine_columns, machine_lines, without_machine
 from reports.peak_shares import dram_share_text, matrix_share_text
 from reports.quantity import count_text, flops_text, rate_text, share_text, traffic_text
-from reports.text_table import TextColumn, text_table, wrapped
+from reports.text_table import TextColumn, left_out, text_table, wrapped
 from simulator.basis.units import format_bytes, format_time_ps
 from simulator.cost.result import MemoryUse, ProofLine, StepResult
 
@@ -70,10 +71,27 @@ def print_step(
         console.print()
         columns = _columns(title, rows, label_width)
         console.print(text_table(columns, console.width, total=True))
+    _print_machine(console, result)
     console.print()
     for line in _remarks(result, breakdown, [*operations, *kinds]):
         _say(console, line)
     _say(console, _more(result), "dim")
+
+
+def _print_machine(console: Console, result: StepResult) -> None:
+    """Print what the simulated machine saw, where there was one."""
+    lines = machine_lines(result)
+    if not lines:
+        return
+    console.print()
+    if not any(line.view for line in lines):
+        _say(console, without_machine(lines), "dim")
+        return
+    columns = machine_columns(lines)
+    console.print(text_table(columns, console.width))
+    notes = (left_out(columns, console.width), MEANING, without_machine(lines))
+    for note in filter(None, notes):
+        _say(console, note, "dim")
 
 
 def memory_sentence(memory: MemoryUse) -> str:

@@ -28,7 +28,10 @@ LADDER_BELOW_S, LADDER_ERROR_S = 20e-6, 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured row and its prediction; `low_s` to `high_s` is the predicted interval."""
+    """One measured row and its prediction; `low_s` to `high_s` is the predicted interval.
+
+    `tile_s` is what closed forms predict, where the prediction is another's; 0 where it is theirs.
+    """
 
     file: str
     line: int
@@ -42,6 +45,7 @@ class Row:
     low_s: float
     high_s: float
     cause: str
+    tile_s: float = 0.0
 
     @property
     def on_timer_ladder(self) -> bool:

@@ -35,6 +35,7 @@ from simulator.cli import (
     trace,
     validate,
     verify,
+    whatif,
 )
 
 INTERRUPTED = "interrupted; nothing partial was written"
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("step")(step.step)
+app.command("whatif")(whatif.whatif)
 app.add_typer(models.app, name="models")
 app.add_typer(chips.app, name="chips")
 app.command("verify")(verify.verify)

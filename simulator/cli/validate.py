@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simulator.basis.errors import InputError
+from simulator.basis.errors import InputError, V4SimError, unknown_name
 from simulator.cli.calibrate import need_scipy
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
     from hwmodels.dram.table import RowPrediction
     from simulator.calibration.dispatch import RowSet
+    from simulator.calibration.machine_rows import MachinePredictions
     from simulator.calibration.published import Comparison
-    from simulator.calibration.validation import Row, Statistics
+    from simulator.calibration.validation import Row
 
 
 WORST = 10
@@ -102,6 +103,13 @@ def _cause(found: RowPrediction) -> str:
 
 
 MICRO = 1e6
+FIDELITIES = ("tile", "cycle")
+
+
+class InterruptedValidationError(V4SimError):
+    """Ctrl-C: what was predicted so far is printed."""
+
+    exit_code = 130
 
 
 def validate(
@@ -114,59 +122,174 @@ def validate(
     published: Annotated[
         bool, typer.Option("--published", help="Figures that others published, beside ours.")
     ] = False,
+    fidelity: Annotated[
+        str,
+        typer.Option(help="tile: closed forms of the kernel families; cycle: the machine runs."),
+    ] = "tile",
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="So many rows a file, of each family and chip in proportion [default: all].",
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Draws the sample's rows [default: 0].")] = None,
     json: JsonFile = None,
 ) -> None:
     """Predict every row of every table and print how far off the predictions are.
 
     Errors are of the measured time; coverage is the share of rows that the predicted p10 to p90
     interval holds. On Blackwell, vLLM rows under 20 us sit on a timer ladder: an error under 1 us
-    counts as none there.
+    counts as none there. --fidelity cycle runs each row's kernels on the machine, with the stored
+    constants, and prints the closed forms' median error beside; c/t is cycle's time over tile's.
 
-    Example: v4sim validate silicon
+    Example: v4sim validate silicon --fidelity cycle --sample 40
     """
+    drawn = sample is not None or seed is not None
     if published:
-        if folder is not None or cv:
-            raise InputError("--published has its own rows: give it without DIR and --cv")
+        if folder is not None or cv or drawn or fidelity != "tile":
+            raise InputError(
+                "--published has its own rows and closed forms: give it without DIR, --cv, "
+                "--fidelity, --sample and --seed"
+            )
         save_json(json, _print_published())
         return
     if folder is None:
         raise InputError("nothing to validate: give a folder of tables, or --published")
+    _check_options(fidelity, cv, sample, seed)
+    report = _validated(folder, fidelity, cv, sample, seed or 0)
+    save_json(json, report)
+
+
+def _check_options(fidelity: str, cv: bool, sample: int | None, seed: int | None) -> None:
+    """Refuse what does not go together, before any table is read."""
+    if fidelity == "roofline":
+        raise InputError(
+            "--fidelity roofline is a bound and predicts no time, expected tile or cycle; leave it "
+            "out for tile"
+        )
+    if fidelity not in FIDELITIES:
+        raise InputError(unknown_name("fidelity", fidelity, FIDELITIES))
+    if cv and fidelity == "cycle":
+        raise InputError(
+            "--cv fits the constants of closed forms anew in every fold, and --fidelity cycle runs "
+            "with those that are stored: give --cv alone, or cycle without it"
+        )
+    if sample is not None and sample < 1:
+        raise InputError(
+            f"--sample {sample} takes no row, expected at least 1; leave it out for all rows"
+        )
+    if seed is not None and seed < 0:
+        raise InputError(f"--seed is {seed}, expected 0 or more; the default is 0")
+    if seed is not None and sample is None:
+        raise InputError(
+            f"--seed {seed} draws a sample, but all rows are taken; give --sample N, or leave it "
+            "out"
+        )
+
+
+def _validated(
+    folder: Path, fidelity: str, cv: bool, sample: int | None, seed: int
+) -> dict[str, Any]:
+    """Predicts and prints the tables of a folder; returns all as data."""
     from simulator.calibration.dispatch import dispatched
+    from simulator.calibration.sample import sampled
     from simulator.calibration.tables_in_folder import read_folder
     from simulator.calibration.validation import validate_tables
 
     tables = read_folder(folder)
     measured = dispatched(tables.measured)
+    chosen = measured if sample is None else sampled(measured, sample, seed)
+    if sample is not None:
+        _say(
+            f"A sample of {len(chosen):,} of {len(measured):,} rows: at most {sample:,} a file, of "
+            f"each kernel family and chip in proportion, drawn with seed {seed}"
+        )
     if cv:
         need_scipy()
-    with error_console().status("") as status:
-        rows = validate_tables(measured, cross=cv, progress=status.update)
-    report: dict[str, Any] = {"cross_validated": cv, **_report(rows)}
+    report: dict[str, Any] = {
+        "cross_validated": cv,
+        "fidelity": fidelity,
+        "sample_rows_a_file": sample,
+        "seed": seed if sample is not None else None,
+        "not_run": [],
+    }
+    if fidelity == "cycle":
+        report |= _by_machine(chosen, seed)
+    else:
+        with error_console().status("") as status:
+            rows = validate_tables(chosen, cross=cv, progress=status.update)
+        report |= _report(rows)
     report["not_covered"] = _print_not_covered(measured)
-    report["too_few"] = _print_too_few(measured) if cv else []
+    report["too_few"] = _print_too_few(chosen) if cv else []
     report["dram"] = [validate_dram(path) for path in tables.dram]
-    save_json(json, report)
+    return report
+
+
+def _by_machine(measured: RowSet, seed: int) -> dict[str, Any]:
+    """Runs rows on the machine and prints how far off they are, on Ctrl-C those so far."""
+    from simulator.calibration.machine_rows import MachinePredictions
+
+    with error_console().status("predicting by closed forms, to compare with"):
+        predictions = MachinePredictions(measured, seed)
+    whole = _run_all(predictions)
+    report = _report(predictions.predicted())
+    report["not_run"] = _print_not_run(predictions)
+    if not whole:
+        what = "the tables above are of those" if predictions.done else "nothing was predicted"
+        raise InterruptedValidationError(
+            f"interrupted after {predictions.done:,} of {len(predictions):,} rows: {what}, no JSON "
+            "is written, and the same command passes quickly over what was run"
+        )
+    return report
+
+
+def _run_all(predictions: MachinePredictions) -> bool:
+    """Runs rows with a bar on standard error; False where Ctrl-C ended it early."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=error_console(), transient=True) as progress:
+        task = progress.add_task("rows", total=len(predictions))
+        try:
+            for _ in predictions.run():
+                progress.advance(task)
+        except KeyboardInterrupt:
+            return False
+    return True
+
+
+def _print_not_run(predictions: MachinePredictions) -> list[dict[str, Any]]:
+    """Prints which rows the machine cannot run, and why."""
+    found = [
+        {"file": file, "chip": chip, "reason": reason, "n": count}
+        for (file, chip, reason), count in predictions.faults().items()
+    ]
+    for kind in found:
+        _say(f"Not run: {kind['n']:,} of {kind['file']} on {kind['chip']}: {kind['reason']}")
+    return found
 
 
 def _report(rows: list[Row]) -> dict[str, Any]:
     """Prints the tables of errors and the worst rows; returns them as data."""
-    from simulator.calibration.validation import grouped, statistics_of, worst
+    from simulator.calibration.validation import grouped, worst
 
     report: dict[str, Any] = {"all": None, "groups": [], "families": [], "files": [], "worst": []}
     if not rows:
         return report
-    _print_header("file, operation, engine, chip")
+    cycle = bool(rows[0].tile_s)
+    _print_header("file, operation, engine, chip", cycle)
     keys = ("file", "op", "engine", "chip")
     for key, group in grouped(rows, lambda r: (r.file, r.op, r.engine, r.chip)).items():
-        report["groups"].append(_print_line(keys, key, statistics_of(group)))
-    _print_header("kernel family, chip")
+        report["groups"].append(_print_line(keys, key, group))
+    _print_header("kernel family, chip", cycle)
     for key, group in grouped(rows, lambda r: (r.family, r.chip)).items():
-        line = _print_line(("family", "chip"), key, statistics_of(group))
+        line = _print_line(("family", "chip"), key, group)
         report["families"].append({**line, "constants_of": _constants_of(*key)})
-    _print_header("file")
+    _print_header("file", cycle)
     for key, group in grouped(rows, lambda r: (r.file,)).items():
-        report["files"].append(_print_line(("file",), key, statistics_of(group)))
-    report["all"] = _print_line(("file",), ("all rows",), statistics_of(rows))
+        report["files"].append(_print_line(("file",), key, group))
+    report["all"] = _print_line(("file",), ("all rows",), rows)
     _say("\nTen worst rows, and what the model says their time goes to")
     for row in worst(rows):
         report["worst"].append(_print_worst(row))
@@ -184,17 +307,23 @@ def _constants_of(family: str, chip: str) -> str:
     return stored.architecture
 
 
-def _print_header(what: str) -> None:
-    _say(f"\n{what:<76} {'rows':>6} {'median':>7} {'mean':>7} {'p90':>7} {'bias':>7} {'held':>5}")
+def _print_header(what: str, cycle: bool) -> None:
+    beside = f" {'tile':>7} {'|c/t-1|':>7} {'p90':>7}" if cycle else ""
+    _say(
+        f"\n{what:<76} {'rows':>6} {'median':>7} {'mean':>7} {'p90':>7} {'bias':>7} {'held':>5}"
+        + beside
+    )
 
 
-def _print_line(
-    names: tuple[str, ...], key: tuple[str, ...], statistics: Statistics
-) -> dict[str, Any]:
-    s = statistics
+def _print_line(names: tuple[str, ...], key: tuple[str, ...], rows: list[Row]) -> dict[str, Any]:
+    """A line of errors; of rows that the machine ran, with the closed forms beside it."""
+    from simulator.calibration.validation import statistics_of
+
+    s = statistics_of(rows)
+    shown, more = _beside(rows) if rows[0].tile_s else ("", {})
     _say(
         f"{', '.join(key):<76} {s.n:>6,} {s.median_abs_error:>7.1%} {s.mean_abs_error:>7.1%} "
-        f"{s.p90_abs_error:>7.1%} {s.bias_log:>+7.1%} {s.coverage:>5.0%}"
+        f"{s.p90_abs_error:>7.1%} {s.bias_log:>+7.1%} {s.coverage:>5.0%}{shown}"
     )
     return {
         **dict(zip(names, key, strict=True)),
@@ -204,7 +333,22 @@ def _print_line(
         "p90_abs_error": s.p90_abs_error,
         "bias_log": s.bias_log,
         "coverage": s.coverage,
+        **more,
     }
+
+
+def _beside(rows: list[Row]) -> tuple[str, dict[str, float]]:
+    """The closed forms on the same rows, as the end of a line and as data."""
+    from dataclasses import asdict
+
+    from simulator.calibration.machine_rows import beside_tile
+
+    found = beside_tile(rows)
+    text = (
+        f" {found.tile_median_abs_error:>7.1%} {found.median_abs_change:>7.1%} "
+        f"{found.p90_abs_change:>7.1%}"
+    )
+    return text, asdict(found)
 
 
 def _print_worst(row: Row) -> dict[str, Any]:
@@ -214,7 +358,9 @@ def _print_worst(row: Row) -> dict[str, Any]:
         f"({row.low_s * MICRO:,.1f} to {row.high_s * MICRO:,.1f}), measured {measured:,.1f}, "
         f"{predicted / measured - 1:+.0%}; mostly {row.cause} ({row.family}); {row.call}"
     )
+    tile = {"tile_us": row.tile_s * MICRO} if row.tile_s else {}
     return {
+        **tile,
         "file": row.file,
         "line": row.line,
         "op": row.op,

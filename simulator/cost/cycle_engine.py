@@ -70,4 +70,5 @@ def stretched(price: Price, factor: float, floor_ps: int) -> Price:
         run_ps=price.run_ps + change,
         busy_ps={**price.busy_ps, "memory": memory},
         causes_ps=causes,
+        machine=price.machine and price.machine.longer("memory", change),
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hwmodels.machine.live import to_ps
 from hwmodels.machine.spec import machine_of
 from hwmodels.machine.steady import KernelTime, kernel_time
 from simulator.cost.engine_price import program_price
 from simulator.cost.machine_calls import call_program
-from simulator.cost.price import MachineView, Price, Target
+from simulator.cost.machine_view import STATE_PLACES, MachineView
+from simulator.cost.price import Price, Target
 from simulator.engine.kernel import Demand
-from simulator.kernels.causes import shared_out
+from simulator.kernels.causes import CAUSES, shared_out
 
 # Cause of what blocks spend their time on.
 _CAUSE_OF_STATE = {
@@ -26,6 +28,7 @@ _CAUSE_OF_STATE = {
     "memory": "dram_bandwidth",
     "links": "communication",
     "epilogue": "serial",
+    "power": "power",
 }
 
 
@@ -43,35 +46,34 @@ def machine_price(demand: Demand, target: Target) -> Price | None:
         kernel_time(call_program(call, target.chip), machine, target.chip.tdp_w) for call in calls
     ]
     total = to_ps(sum(time.seconds for time in times))
-    causes = shared_out(total, _causes(times))
+    states = shared_out(total, states_of(times), STATE_PLACES)
+    causes = causes_of(states)
     launch = min(causes.get("launch", 0), total)
-    return replace_price(tile, total, launch, causes, _view(times))
-
-
-def replace_price(
-    tile: Price, total: int, launch: int, causes: Mapping[str, int], view: MachineView
-) -> Price:
-    """The price of the closed form with the machine's time in its place."""
-    from dataclasses import replace
-
     return replace(
         tile,
         run_ps=total - launch,
         busy_ps={**tile.busy_ps, "launch": launch},
         causes_ps=causes,
-        machine=view,
+        machine=replace(_view(times), states_ps=states),
     )
 
 
-def _causes(times: Sequence[KernelTime]) -> dict[str, float]:
-    """Seconds by cause, of launches one after the other."""
+def states_of(times: Sequence[KernelTime]) -> dict[str, float]:
+    """Seconds by what blocks spend them on, of launches one after the other."""
     found: dict[str, float] = {}
     for time in times:
-        for state, seconds in time.states_s.items():
-            cause = _CAUSE_OF_STATE[state]
-            found[cause] = found.get(cause, 0.0) + seconds
-        found["power"] = found.get("power", 0.0) + time.power_s
+        for state, seconds in (*time.states_s.items(), ("power", time.power_s)):
+            found[state] = found.get(state, 0.0) + seconds
     return found
+
+
+def causes_of(states_ps: Mapping[str, int]) -> dict[str, int]:
+    """Picoseconds by cause, of those by state."""
+    found: dict[str, int] = {}
+    for state, part_ps in states_ps.items():
+        cause = _CAUSE_OF_STATE[state]
+        found[cause] = found.get(cause, 0) + part_ps
+    return {cause: found[cause] for cause in CAUSES if cause in found}
 
 
 def _view(times: Sequence[KernelTime]) -> MachineView:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
+from simulator.cost.machine_view import MachineView
 from simulator.cost.traffic import Traffic
 from simulator.engine.profile import EngineProfile, FusedKernel
 from simulator.kernels.causes import binding_resource
@@ -32,23 +33,6 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineView:
-    """What the machine's simulation saw of a kernel.
-
-    `occupancy`: share of the places for blocks that held one; `queued_chunks`: requests in memory
-    at once, of the part that was simulated; `channel_balance`: mean channel over the fullest;
-    `extrapolated`: share of the work that went on as a simulated part did.
-    """
-
-    occupancy: float
-    llc_hit_rate: float
-    row_hit_rate: float
-    queued_chunks: float
-    channel_balance: float
-    extrapolated: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """A kernel alone: launch gap, then `run_ps`.
 
@@ -58,7 +42,8 @@ class Price:
     or roofline), `calibrated` whether that was fitted on such cores and kernels. A kernel that
     `contends` slows others down by the pipes that it keeps busy. `cut` says which tiles and parts
     the engine's rule chose: with others, more work may take less time. `work` is what the time is
-    for: `macs` in all, and by cause what no node asks for (see `Parts`).
+    for: `macs` in all, and by cause what no node asks for (see `Parts`). `machine` is what a
+    simulated machine saw; None for what no machine ran.
     """
 
     run_ps: int

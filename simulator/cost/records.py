@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from simulator.cost.critical_path import critical_ps_of
+from simulator.cost.machine_view import MachineView
 from simulator.cost.price import Price
 from simulator.cost.result import KernelRecord
 from simulator.cost.timeline import Timed
@@ -19,30 +20,36 @@ from simulator.kernels.interval import Interval, interval_of_sum
 def records_of(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
     """A record of every launch; equal launches share their mappings."""
     known: dict[int, tuple[dict[str, int], tuple[str, str]]] = {}
-    causes: dict[tuple[int, int], Mapping[str, int]] = {}
+    causes: dict[tuple[int, int], tuple[Mapping[str, int], MachineView | None]] = {}
     records = []
     for t in timed:
         key = (id(t.price), t.end_ps - t.start_ps)
         if key not in causes:
-            causes[key] = _causes(t.price, t.end_ps - t.start_ps)
+            causes[key] = _spent(t.price, t.end_ps - t.start_ps)
         demand = t.kernel.demand
         if id(demand) not in known:
             known[id(demand)] = (demand.flops, (program_text(demand), shape_text(demand)))
-        records.append(_record(t, *known[id(demand)], causes[key]))
+        records.append(_record(t, *known[id(demand)], *causes[key]))
     return tuple(records)
 
 
-def _causes(price: Price, duration_ps: int) -> Mapping[str, int]:
-    """Causes of a launch that took this long."""
+def _spent(price: Price, duration_ps: int) -> tuple[Mapping[str, int], MachineView | None]:
+    """Causes of a launch that took this long, and what a machine saw of it."""
     lost = duration_ps - price.alone_ps
     if not lost:
-        return price.causes_ps
-    cause = CAUSE_OF_RESOURCE[max(price.shares, key=lambda pipe: price.shares[pipe])]
-    return {**price.causes_ps, cause: price.causes_ps.get(cause, 0) + lost}
+        return price.causes_ps, price.machine
+    pipe = max(price.shares, key=lambda pipe: price.shares[pipe])
+    cause = CAUSE_OF_RESOURCE[pipe]
+    causes = {**price.causes_ps, cause: price.causes_ps.get(cause, 0) + lost}
+    return causes, price.machine and price.machine.beside(pipe, lost)
 
 
 def _record(
-    timed: Timed, flops: dict[str, int], texts: tuple[str, str], causes: Mapping[str, int]
+    timed: Timed,
+    flops: dict[str, int],
+    texts: tuple[str, str],
+    causes: Mapping[str, int],
+    machine: MachineView | None,
 ) -> KernelRecord:
     kernel, price, demand = timed.kernel, timed.price, timed.kernel.demand
     duration = timed.end_ps - timed.start_ps
@@ -77,6 +84,7 @@ def _record(
         stretches=tuple((s.start_ps, s.end_ps, s.share) for s in timed.stretches),
         cut=price.cut,
         work=price.work,
+        machine=machine,
     )
 
 

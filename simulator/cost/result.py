@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simulator.cost.machine_view import MachineView
 from simulator.kernels.causes import binding_resource
 from workloads.parallel import ParallelLayout
 
@@ -30,7 +31,8 @@ class KernelRecord:
     on such cores and kernels or not; `program` and `shapes` say how and on what, `cut` into which
     tiles and parts; `work` is what the time is for: `macs` in all, and by cause what no node asks
     for. `stretches` are (start, end, share of the work) where the launch went at one speed; none:
-    evenly throughout.
+    evenly throughout. `machine` is what a simulated machine saw, its states adding up to the
+    launch; None for what no machine ran.
     """
 
     path: str
@@ -63,6 +65,7 @@ class KernelRecord:
     stretches: tuple[tuple[int, int, float], ...] = ()
     cut: str = ""
     work: Mapping[str, float] = field(default_factory=dict)
+    machine: MachineView | None = None
 
     @property
     def duration_ps(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.basis.assumptions import assumptions_of
+from simulator.cost.machine_view import MachineView, mean_view
 from simulator.cost.question import AskedStep
 from simulator.cost.records import step_interval
 from simulator.cost.result import KernelRecord, StepPeriod, StepResult
@@ -233,6 +234,7 @@ def _mean_records(
                 "busy_ps": _mean_of([record.busy_ps for record in records], shares),
                 "causes_ps": _causes([r.causes_ps for r in records], shares, stop - begin),
                 "work": _mean_of([record.work for record in records], shares),
+                "machine": _machine([r.machine for r in records], shares, stop - begin),
             }
         stretches = _moved(launch, begin, stop - begin)
         found.append(
@@ -272,6 +274,17 @@ def _causes(
         largest = max(found, key=lambda name: found[name])
         found[largest] += duration_ps - sum(found.values())
     return found
+
+
+def _machine(
+    views: Sequence[MachineView | None], shares: Floats, duration_ps: int
+) -> MachineView | None:
+    """What machines saw on average; None where one of the steps has a launch without."""
+    known = [view for view in views if view is not None]
+    if len(known) < len(views):
+        return None
+    states = _causes([view.states_ps for view in known], shares, duration_ps)
+    return replace(mean_view(known, shares.tolist()), states_ps=states)
 
 
 def _moved(

@@ -46,8 +46,13 @@ RESOURCE_OF_CAUSE = {
 }
 
 
-def shared_out(total_ps: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """A duration divided in proportion to weights, exactly: the largest remainders round up."""
+def shared_out(
+    total_ps: int, weights: Mapping[str, float], places: Mapping[str, int] = _PLACE
+) -> dict[str, int]:
+    """A duration divided in proportion to weights, exactly: the largest remainders round up.
+
+    `places` are those of the names in the answer, in that order; the causes unless given.
+    """
     whole = sum(weights.values())
     if total_ps <= 0 or whole <= 0:
         return {}
@@ -58,10 +63,10 @@ def shared_out(total_ps: int, weights: Mapping[str, float]) -> dict[str, int]:
         # Beyond 2^53 picoseconds a float has no room for the last digits.
         parts[max(parts, key=lambda cause: parts[cause])] += missing
     else:
-        ranked = sorted((parts[cause] - exact[cause], _PLACE[cause]) for cause in parts)
-        for _, place in ranked[:missing]:
-            parts[CAUSES[place]] += 1
-    return {cause: parts[cause] for cause in CAUSES if parts.get(cause)}
+        ranked = sorted((parts[cause] - exact[cause], places[cause], cause) for cause in parts)
+        for _, _, cause in ranked[:missing]:
+            parts[cause] += 1
+    return {cause: parts[cause] for cause in places if parts.get(cause)}
 
 
 def part_of(cause: str, total_ps: int, weights: Mapping[str, float]) -> int:

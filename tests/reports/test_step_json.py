@@ -36,6 +36,7 @@ KEYS = [
     "priced_as",
     "notes",
     "kernel_list",
+    "machine",
     "kernels",
 ]
 QUESTION_KEYS = [
@@ -60,6 +61,7 @@ KERNEL_KEYS = {
     *("cache_read_bytes", "cache_write_bytes", "dram_read_bytes", "dram_write_bytes"),
     *("link_bytes", "busy_ps", "bound", "duration_ps", "critical_ps", "causes_ps"),
     *("low_ps", "high_ps", "calibrated", "priced_by", "program", "shapes", "cut", "work"),
+    "machine",
 }
 
 

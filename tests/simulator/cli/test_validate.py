@@ -144,6 +144,10 @@ def test_keys_of_the_json_are_stable(capsys, tmp_path):
     data, _ = validated(capsys, tmp_path)
     assert set(data) == {
         "cross_validated",
+        "fidelity",
+        "sample_rows_a_file",
+        "seed",
+        "not_run",
         "all",
         "groups",
         "families",
