@@ -8,6 +8,7 @@ from typing import Any
 
 from reports.memory_text import TextTable, gigabytes, percent
 from simulator.cost.kernel_patterns import KernelPattern
+from simulator.cost.result import StepQuestion
 
 
 def pattern_row(found: KernelPattern) -> dict[str, Any]:
@@ -17,17 +18,21 @@ def pattern_row(found: KernelPattern) -> dict[str, Any]:
     return {**row, "mean_latency_ns": latency_s * 1e9 if latency_s else None}
 
 
-def patterns_table(found: Sequence[KernelPattern], engine: str) -> TextTable:
+def patterns_table(found: Sequence[KernelPattern], question: StepQuestion) -> TextTable:
     """A line a kernel and state of the cache."""
     return TextTable(
-        title=f"Kernels of {engine}",
-        note="The longest launch of each kernel on the simulated machine, from its first block to "
-        "its last. Warm: data are cached as far as the kernel's price takes them to be; cold: "
-        "nothing is at its start. Bytes of memory and of all loads; row hits, mean latency at the "
-        "channel and balance (mean channel over the fullest) are those of memory.",
+        title=f"Kernels of {question.engine}",
+        note=f"Of a decode step of {question.model} with {question.batch // question.count:,} "
+        f"requests a chip at {question.context:,} tokens: the longest launch of each kernel on the "
+        "simulated machine, from its first block to its last. Warm: data are cached as far as the "
+        "kernel's price takes them to be; cold: nothing is at its start, and hits are on what "
+        "several blocks load. Row hits, mean latency at the channel and balance (mean channel over "
+        "the fullest) are those of memory. Went on: share of the work that was not simulated but "
+        "taken to go on as the rest did.",
         headings=(
             "pattern", "kernel", "cache", "GB/s of\nmemory", "of\npeak", "GB/s\nloaded",
             "LLC\nhits", "row\nhits", "mean\nns", "balance", "page\ntokens", "run\nB", "us",
+            "went\non",
         ),
         rows=tuple(map(_cells, found)),
     )  # fmt: skip
@@ -46,9 +51,10 @@ def _cells(one: KernelPattern) -> tuple[str, ...]:
         percent(one.row_hit_rate) if touched else "-",
         f"{one.latency_s * 1e9:,.0f}" if touched else "-",
         f"{one.channel_balance:.2f}" if touched else "-",
-        f"{one.page_tokens:,}",
+        f"{one.page_tokens:,}" if one.page_tokens else "-",
         f"{one.run_bytes:,}" if one.run_bytes else "whole",
         f"{one.seconds * 1e6:,.1f}",
+        percent(one.extrapolated),
     )
 
 

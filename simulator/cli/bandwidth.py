@@ -190,7 +190,7 @@ class Kernels:
         """A line a kernel and state of the cache."""
         from reports.kernel_patterns_text import patterns_table
 
-        return patterns_table(self.patterns, self.step.question.engine)
+        return patterns_table(self.patterns, self.step.question)
 
     @property
     def data(self) -> dict[str, Any]:

@@ -36,17 +36,18 @@ _Call = tuple[Kernel, FamilyCall]
 class KernelPattern:
     """One kernel of an engine as memory sees it: its longest launch, without the gap before it.
 
-    `cached`: data are in cache as far as the kernel's price takes them to be; else nothing is at
-    the start. `run_bytes` lie side by side in the largest region (0: all of it). `bytes_per_s` and
-    `loaded_bytes_per_s` (what cores load, cached or not) are of the whole chip, `peak_share` is the
-    first of them over the chip's peak. `latency_s`: from a request at its channel to the answer,
-    mean. `channel_balance`: mean channel over the fullest.
+    `page_tokens` of the cache, where the bytes lie in its pages. `cached`: data are in cache as far
+    as the kernel's price takes them to be; else nothing is at the start. `run_bytes` lie side by
+    side in the largest region (0: all of it). `bytes_per_s` and `loaded_bytes_per_s` (what cores
+    load, cached or not) are of the whole chip, `peak_share` is the first of them over the chip's
+    peak. `latency_s`: from a request at its channel to the answer, mean. `channel_balance`: mean
+    channel over the fullest.
     """
 
     pattern: str
     kernel: str
     family: str
-    page_tokens: int
+    page_tokens: int | None
     cached: bool
     run_bytes: int
     seconds: float
@@ -79,10 +80,11 @@ def kernel_patterns(steps: Sequence[AskedStep]) -> Iterator[KernelPattern]:
                 continue
             kernel, call = max(own, key=lambda one: weight(one, target.chip))
             program = call_program(call, target.chip)
+            page = asked.deployment.layout.page_tokens if paged else None
             for label, variant in _variants(pattern, program):
                 for cached in (True, False):
                     run = variant if cached else _uncached(variant)
-                    yield _measured(label, kernel, call, run, machine, asked, cached)
+                    yield _measured(label, kernel, call, run, machine, page, cached)
 
 
 def _calls_of(asked: AskedStep, target: Target) -> list[_Call]:
@@ -155,7 +157,7 @@ def _measured(
     call: FamilyCall,
     program: KernelProgram,
     machine: MachineSpec,
-    asked: AskedStep,
+    page_tokens: int | None,
     cached: bool,
 ) -> KernelPattern:
     launches = [launch_time(program, i, machine) for i in range(len(program.launches))]
@@ -170,7 +172,7 @@ def _measured(
         pattern=label,
         kernel=f"{kernel.scope}/{kernel.name}",
         family=call.constants.family,
-        page_tokens=asked.deployment.layout.page_tokens,
+        page_tokens=page_tokens,
         cached=cached,
         run_bytes=largest.run_bytes,
         seconds=launches[longest].duration_ps / PICOSECONDS - around_s,

@@ -32,7 +32,7 @@ PATH = Path(__file__).parent / "rates" / "measured.yaml"
 FAMILIES = {"bf16": "gemm_bf16", "fp8": "gemm_fp8_deepgemm"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1}
 # A stream's bytes, one step of a block in it, and the cost of its runs; see `steady.BUDGET`.
-STREAM_BYTES, STEP_BYTES, STREAM_BUDGET = 1 << 30, 12288, 300_000
+STREAM_BYTES, STEP_BYTES, STREAM_BUDGET = 1 << 30, 12288, 200_000
 
 
 class Source(StrictModel):
