@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from reports.breakdown import StepBreakdown
 from reports.page import write_page
@@ -14,8 +15,10 @@ from reports.step_json import step_to_json, write_json
 from reports.tables import kernel_table, operation_table, write_csv, write_parquet
 from reports.timeline import write_timeline
 from simulator.basis.errors import InputError
-from simulator.cost.machine_lanes import ShownKernel
 from simulator.cost.result import ProofLine, StepResult
+
+if TYPE_CHECKING:
+    from simulator.cost.machine_lanes import ShownKernel
 
 TIMELINE_NAME = "timeline.perfetto-trace"
 PAGE_NAME = "report.html"

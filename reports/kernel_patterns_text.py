@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.memory_text import TextTable, gigabytes, percent
-from simulator.cost.kernel_patterns import KernelPattern
-from simulator.cost.result import StepQuestion
+
+if TYPE_CHECKING:
+    from simulator.cost.kernel_patterns import KernelPattern
+    from simulator.cost.result import StepQuestion
 
 
 def pattern_row(found: KernelPattern) -> dict[str, Any]:

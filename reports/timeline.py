@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reports.answer import answer_sentence, machine_text
 from reports.breakdown import SUMMED_FIELDS, StepBreakdown
-from reports.machine_tracks import add_kernels
 from reports.perfetto import Slice, Trace, lanes_of
 from reports.rates import rate_series
 from simulator.basis.atomic import write_bytes
-from simulator.cost.machine_lanes import ShownKernel
 from simulator.cost.result import KernelRecord, StepResult
+
+if TYPE_CHECKING:
+    from simulator.cost.machine_lanes import ShownKernel
 
 
 def write_timeline(
@@ -45,7 +47,10 @@ def timeline_bytes(
     for step in steps:
         title, result = step if isinstance(step, tuple) else (step.question.phase, step)
         _add_step(trace, title, result)
-    add_kernels(trace, shown)
+    if shown:
+        from reports.machine_tracks import add_kernels
+
+        add_kernels(trace, shown)
     data: bytes = trace.builder.serialize()
     return data
 

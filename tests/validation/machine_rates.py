@@ -4,12 +4,14 @@
 
 Assumes: a stream is read and written by resident blocks that do nothing else; the measured kernels
     convert or multiply meanwhile.
+Assumes: a long stream goes on as its first stages do; with longer runs its rate is up to 4 % off.
 Assumes: the FP8 products are those of tensors with a scale a block; the measured ones have one a
     tensor. Weights are cold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,8 +33,8 @@ from tests.validation.report import table
 PATH = Path(__file__).parent / "rates" / "measured.yaml"
 FAMILIES = {"bf16": "gemm_bf16", "fp8": "gemm_fp8_deepgemm"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1}
-# A stream's bytes, one step of a block in it, and the cost of its runs; see `steady.BUDGET`.
-STREAM_BYTES, STEP_BYTES, STREAM_BUDGET = 1 << 30, 12288, 200_000
+# A stream's bytes, and one step of a block in it.
+STREAM_BYTES, STEP_BYTES = 1 << 30, 12288
 
 
 class Source(StrictModel):
@@ -121,17 +123,17 @@ def stream_bytes_per_s(reads: int, writes: int, chip: ChipSpec) -> float:
     """Bytes a second that the machine reads and writes."""
     program = stream_program(reads, writes, chip)
     (launch,) = program.launches
-    found = simulated(program, machine_of(chip), STREAM_BUDGET)
+    found = simulated(program, machine_of(chip))
     moved = sum(a.nbytes for a in launch.kinds[0].accesses) * int(launch.stages.sum())
     return moved / found.duration_ps * PICOSECONDS
 
 
-def stream_rates() -> list[Rate]:
-    """Streams that have a run; chips that differ in name only are run once."""
+def stream_rates(chips: Collection[str] | None = None) -> list[Rate]:
+    """Streams that have a run, on these chips or on all."""
     known: dict[tuple[str, int, int], float] = {}
     rates = []
     for one in measured().streams:
-        if one.not_covered:
+        if one.not_covered or (chips is not None and one.chip not in chips):
             continue
         key = (one.chip, one.reads, one.writes)
         if key not in known:

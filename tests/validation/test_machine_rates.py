@@ -9,11 +9,13 @@ from hwmodels.chip import find_chip
 from tests.validation.machine_rates import Rate, measured, product_rates, stream_rates
 
 FOUND = measured()
+# Of the others, which differ little from these, the command prints the table.
+CHIPS = ("h100", "h200", "b200", "gb200")
 
 
 @pytest.fixture(scope="module")
 def streams() -> list[Rate]:
-    return stream_rates()
+    return stream_rates(CHIPS)
 
 
 @pytest.fixture(scope="module")
