@@ -6,8 +6,8 @@ first. The tests have the same once more as SimPy processes.
 Assumes: requests meet in the order in which they are sent: in a slice of the cache, on the way
 between its partitions and in a core's port each takes its turn when it is known to be sent there.
 Assumes: blocks of a core issue their loads each for itself, at the pace of the core's port.
-Assumes: stores are posted: they take a turn in their slice, and a block ends when memory has taken
-what the cache does not keep of them.
+Assumes: stores are posted: they take a turn in their slice, and a block begins a stage while no
+more than 256 of its chunks are not yet taken by memory; it ends when all are.
 """
 
 from __future__ import annotations
@@ -451,6 +451,8 @@ def _advance(m, slot, now):  # type: ignore[no-untyped-def]
     if part == w.LOOP:
         if m[slot + w.S_DONE] >= m[slot + w.S_LOADED]:
             return
+        if m[_flight(slot, w.LAST_PLACE) + w.F_OUT] > w.STORED:
+            return
         flight = _flight(slot, m[slot + w.S_DONE] & (w.RING - 1))
     elif part == w.PROLOGUE:
         flight = _flight(slot, w.FIRST_PLACE)
@@ -614,7 +616,7 @@ def _returned(m, chunk, now):  # type: ignore[no-untyped-def]
             at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, back, nbytes, m[w.M_PORT_PS_A_KB])
         _known(m, flight, at, w.Z_DRAM)
         m[flight + w.F_OUT] -= 1
-        if m[flight + w.F_OUT] == 0:
+        if m[flight + w.F_OUT] == 0 or m[flight + w.F_OUT] == w.STORED:
             push(m, max(m[flight + w.F_READY], now), w.E_READY, slot)
         after = m[waiter + w.W_NEXT]
         m[waiter + w.W_NEXT] = m[w.T_FREE_WAITER]
@@ -708,7 +710,8 @@ def run_machine(  # type: ignore[no-untyped-def]
         what = event >> w.EVENT_BITS
         sort = event & ((1 << w.EVENT_BITS) - 1)
         if sort == w.E_MISS:
-            tick = max((event_at * 1000 + tick_fs - 1) // tick_fs, 1)
+            # The first tick whose picosecond is not before the event's, awake or not.
+            tick = max((event_at - 1) * 1000 // tick_fs + 1, 1)
             m[w.T_OUT] += 1
             _enter(m, memory, parameters, runs, totals, wake, what, tick)
             following = min(following, tick)

@@ -135,6 +135,18 @@ class KernelProgram:
     # Energy at the full clock: where it takes more than the package's limit, the clock falls.
     energy_j: float = 0.0
 
+    def __post_init__(self) -> None:
+        for number, region in enumerate(self.regions):
+            if region.nbytes < 1:
+                raise InputError(f"region {number} has {region.nbytes} bytes, expected at least 1")
+        for kind in (kind for launch in self.launches for kind in launch.kinds):
+            for access in (*kind.first_accesses, *kind.accesses, *kind.last_accesses):
+                if not 0 <= access.region < len(self.regions):
+                    raise InputError(
+                        f"an access is of region {access.region}, but the program has "
+                        f"{len(self.regions)}: give it one of 0 to {len(self.regions) - 1}"
+                    )
+
     @property
     def blocks(self) -> int:
         """Blocks of all launches."""

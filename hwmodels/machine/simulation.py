@@ -83,6 +83,8 @@ def depth_of(block: Block, machine: MachineSpec) -> int:
     loaded = sum(a.nbytes for a in block.accesses if not a.stores)
     if loaded:
         depth = min(depth, machine.copy_bytes // loaded)
+        if block.flight_bytes:
+            depth = min(depth, block.flight_bytes // loaded)
     return max(depth, 1)
 
 
@@ -217,7 +219,8 @@ class _Table:
         for kind, depth in zip(self.kinds, self.depths, strict=True):
             each = sum(a.nbytes // line + 2 for a in kind.accesses) * (depth + 1)
             each += sum(a.nbytes // line + 2 for a in (*kind.first_accesses, *kind.last_accesses))
-            most = max(most, each)
+            stored = sum(a.nbytes // line + 2 * a.pieces for a in kind.accesses if a.stores)
+            most = max(most, each + w.STORED + stored)
         return 4 * most * self.machine.cores * self.slots + 1024
 
     def _header(self) -> None:

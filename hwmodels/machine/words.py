@@ -63,6 +63,7 @@ U_WORDS = U_STATES + STATES
 # A stage in flight: requests that are out, when the last known one is answered and from where.
 F_OUT, F_READY, F_FROM, F_WORDS = range(4)
 RING = 16  # stages in flight at most; a power of two
+STORED = 256  # stored chunks that a block may have out when it begins a stage
 FIRST_PLACE, LAST_PLACE, PLACES = RING, RING + 1, RING + 2
 
 # Slots: a block at work, -1 for none; stages loaded and done; which part, whether at work; whether

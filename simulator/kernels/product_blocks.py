@@ -161,12 +161,14 @@ def _replaced(launch: Launch, **changes: Any) -> Launch:
 
 
 GOLDEN = (5**0.5 - 1) / 2
-# Blocks of a grouped GEMM that load an operand once for all of them.
-OPERAND_SHARES = 2
+# Resident blocks of a core in Triton's kernels share what their cache has of an operand.
+TRITON_SHARES = 2
 # A stage of a grouped GEMM is this part of a step where a bound on bytes in flight asks for it.
 _PARTS_OF_STEP = 8
 # Resident blocks of a core in Triton's kernels: four stages of operands each leave room for two.
 TRITON_BLOCKS = 2
+# Steps whose operands are loaded ahead: in Triton's default configuration, and in other kernels.
+TRITON_STEPS, PIPELINED_STEPS = 2, 5
 
 
 def _grouped(
@@ -174,8 +176,10 @@ def _grouped(
 ) -> tuple[Launch, list[Region]]:
     """Tiles of all experts; each takes its expert's weights from memory, once for all its tiles.
 
-    Assumes: a kernel with a bound of its own on operands in flight has it divided evenly over the
-        parts of a step.
+    Assumes: what bounds a core's operands, and what fills and drains a tile, keeps its matrix unit
+        from other tiles.
+    Assumes: a bound on operands in flight was fitted where weights come from memory: tiles that
+        share an expert's weights find them in cache, and have all their stages in flight.
     """
     tiles = gemm.experts.tiles[0].astype(np.int64)
     counts = _whole_counts(gemm.experts.experts[0])
@@ -186,20 +190,22 @@ def _grouped(
     assert peak is not None
     matrix = _one(gemm.step_flops) * chip.core_count / peak * chip.clock_hz
     step_bytes = _one(gemm.step_bytes)
-    wait = 0.0
     if "operand_bytes_per_clock" in constants:
-        wait = max(0.0, step_bytes / constants["operand_bytes_per_clock"] - matrix)
-    parts, depth, resident = 1, 5, 1
+        matrix = max(matrix, step_bytes / constants["operand_bytes_per_clock"])
+    parts, resident, shares = 1, 1, CLUSTER_SHARES.get(core_architecture(chip), 1)
+    single = shared_depth = PIPELINED_STEPS
     if "stream_bytes_per_clock" in constants:
-        parts = _PARTS_OF_STEP
+        parts, resident, shares = _PARTS_OF_STEP, TRITON_BLOCKS, TRITON_SHARES
         flight = constants["stream_bytes_per_clock"] * chip.dram_latency_s * chip.clock_hz
+        many = min(TRITON_BLOCKS, -(-int((tiles * counts).sum()) * across // chip.core_count))
         # Beside those on their way, one part is at work.
-        depth = 1 + max(1, round(flight / TRITON_BLOCKS / (step_bytes / parts)))
-        resident = TRITON_BLOCKS
+        loaded = step_bytes - moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / 2
+        single = 1 + max(1, round(flight / max(many, 1) / (loaded / parts)))
+        shared_depth = max(single, TRITON_STEPS * parts)
     weight = moe_gemm.STEP_DEPTH * moe_gemm.TILE_COLUMNS * _one(gemm.value_bytes) / parts
     activation = moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / parts
     weight_bytes, activation_bytes = max(32, int(weight)), max(32, int(activation))
-    activation_bytes = max(32, activation_bytes // OPERAND_SHARES)
+    activation_bytes = max(32, activation_bytes // min(shares, across))
     first_wait = max(0.0, constants["tile_clocks"] - chip.llc_latency_s * chip.clock_hz)
     out = max(32, int(tokens * moe_gemm.TILE_COLUMNS * OUTPUT_BYTES))
     stages = steps * parts
@@ -210,20 +216,25 @@ def _grouped(
     own = np.repeat(np.arange(len(expert_tiles)), expert_tiles * across)
     within = np.concatenate([np.arange(t * across) for t in expert_tiles]) if len(own) else own
     column = within // np.maximum(np.repeat(expert_tiles, expert_tiles * across), 1)
-    # Of two tiles of one expert's rows each loads its half of the weights.
-    paired = np.repeat(expert_tiles, expert_tiles * across) > 1
-    place = (own * across + column) * OPERAND_SHARES + np.where(paired, within % OPERAND_SHARES, 0)
+    # Tiles of one expert's rows load their parts of its weights, a few tiles each part.
+    rows_of = np.repeat(expert_tiles, expert_tiles * across)
+    levels = [level for level in (1, 2, 4) if level <= shares]
+    kind = np.searchsorted(levels, np.minimum(rows_of, shares), side="right") - 1
+    shared = np.array(levels)[kind]
+    part = within % np.maximum(rows_of, 1) * shared // np.maximum(rows_of, 1)
+    place = (own * across + column) * shares + part
     if not len(place):
-        place = np.zeros(1, np.int64)
+        place = kind = np.zeros(1, np.int64)
     kinds = tuple(
         Block(
-            prologue=Work(wait=first_wait),
-            stage=Work(matrix=matrix / parts, wait=wait / parts),
+            # Tiles that stream from memory fill while others of their core work.
+            prologue=Work(wait=first_wait) if share == 1 else Work(matrix=first_wait),
+            stage=Work(matrix=matrix / parts),
             accesses=(
                 Access(
                     region=region,
                     nbytes=max(32, weight_bytes // share),
-                    row_bytes=weight_bytes * stages // OPERAND_SHARES,
+                    row_bytes=weight_bytes * stages // shares,
                 ),
                 Access(
                     region=region + 1,
@@ -236,19 +247,19 @@ def _grouped(
             fixed_bytes=min(out, 32768),
             registers_bytes=PRODUCT_REGISTERS_BYTES // resident,
             threads=PRODUCT_THREADS // resident,
-            in_flight=depth,
+            in_flight=single if share == 1 else shared_depth,
         )
-        for share in (1, OPERAND_SHARES)
+        for share in levels
     )
     launch = Launch(
         kinds=kinds,
-        kind=paired.astype(np.int64) if len(paired) else np.zeros(1, np.int64),
+        kind=kind.astype(np.int64),
         stages=np.full(len(place), stages, np.int64),
         place=place,
     )
     rows = max(1, int(place.max()) + 1)
     regions = [
-        Region(nbytes=rows * weight_bytes * stages // OPERAND_SHARES),
+        Region(nbytes=rows * weight_bytes * stages // shares),
         Region(nbytes=max(activation_bytes * stages * 64, 64), warm=1.0),
     ]
     return launch, regions
