@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from reports.breakdown import StepBreakdown
 from reports.page import write_page
@@ -15,6 +16,9 @@ from reports.tables import kernel_table, operation_table, write_csv, write_parqu
 from reports.timeline import write_timeline
 from simulator.basis.errors import InputError
 from simulator.cost.result import ProofLine, StepResult
+
+if TYPE_CHECKING:
+    from simulator.cost.machine_lanes import ShownKernel
 
 TIMELINE_NAME = "timeline.perfetto-trace"
 PAGE_NAME = "report.html"
@@ -34,8 +38,12 @@ def write_report(
     *,
     proof: ProofLine | None = None,
     command: str = "",
+    shown: Sequence[ShownKernel] = (),
 ) -> ReportFiles:
-    """Write the page, a timeline of all steps, and tables and JSON of each, named by its title."""
+    """Write the page, a timeline of all steps, and tables and JSON of each, named by its title.
+
+    The timeline has the lanes of kernels that are `shown` on the machine.
+    """
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +57,7 @@ def write_report(
         for name, (title, result) in zip(names, steps, strict=True):
             files |= _write_step(Path(apart), name, title, result)
         files["Timeline"] = Path(apart) / TIMELINE_NAME
-        write_timeline(steps, files["Timeline"])
+        write_timeline(steps, files["Timeline"], shown)
         page = Path(apart) / PAGE_NAME
         write_page(page, steps, proof=proof, files=files, command=command)
         moved = {label: _move(path, folder) for label, path in files.items()}

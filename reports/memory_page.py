@@ -29,10 +29,11 @@ def write_memory_page(
     assumptions: Sequence[str],
     files: Mapping[str, Path],
     command: str,
+    more: Sequence[TextTable] = (),
 ) -> None:
-    """Write the page whole or not at all."""
+    """Write the page whole or not at all; `more` tables follow those of the sweep."""
     figures = memory_figures(points)
-    tables = sweep_tables(points)
+    tables = [*sweep_tables(points), *more]
     links = "".join(
         f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
         for label, file in files.items()

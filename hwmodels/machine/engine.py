@@ -127,15 +127,24 @@ def _spent(m, slot, state, until):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _lane(m, core, state, start, end):  # type: ignore[no-untyped-def]
-    """Note a stretch of a core, if lanes are asked for and there is room."""
-    if end > start and m[w.T_LANES] < m[w.M_LANES]:
-        at = m[w.O_LANES] + m[w.T_LANES] * w.LANE_WORDS
+def _note(m, sort, who, state, start, end, nbytes):  # type: ignore[no-untyped-def]
+    """Note a stretch, if stretches are asked for; those without room are counted only."""
+    if m[w.M_LANES] > 0 and end > start:
+        if m[w.T_LANES] < m[w.M_LANES]:
+            at = m[w.O_LANES] + m[w.T_LANES] * w.LANE_WORDS
+            m[at + w.N_WHO] = who
+            m[at + w.N_STATE] = state
+            m[at + w.N_FROM] = start
+            m[at + w.N_TO] = end
+            m[at + w.N_SORT] = sort
+            m[at + w.N_BYTES] = nbytes
         m[w.T_LANES] += 1
-        m[at] = m[core + w.U_NUMBER]
-        m[at + 1] = state
-        m[at + 2] = start
-        m[at + 3] = end
+
+
+@inlined
+def _lane(m, core, state, start, end):  # type: ignore[no-untyped-def]
+    """Note a stretch of a core."""
+    _note(m, w.OF_CORE, m[core + w.U_NUMBER], state, start, end, 0)
 
 
 @plain
@@ -290,6 +299,8 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
         latency = m[w.M_FAR_PS]
     half = latency >> 1
     served = _turn(m, m[w.O_SLICES] + slice_number, now + half, nbytes, m[w.M_SLICE_PS_A_KB])
+    begun = served - ((nbytes * m[w.M_SLICE_PS_A_KB] + 1023) >> 10)
+    _note(m, w.OF_SLICE, slice_number, store, begun, served, nbytes)
     if far:
         m[w.T_FAR] += nbytes
         served = _turn(m, m[w.O_CROSSINGS] + home, served, nbytes, m[w.M_CROSS_PS_A_KB])
@@ -421,6 +432,8 @@ def _work(m, slot, part, other, now):  # type: ignore[no-untyped-def]
         m[w.T_SENT] += sent
         _spent(m, slot, w.Z_LINK, done)
         _lane(m, core, w.Z_LINK, here, done)
+        begun = done - ((sent * m[w.M_LINK_PS_A_KB] + 1023) >> 10)
+        _note(m, w.OF_LINK, 0, 1, begun, done, sent)
         here = done
     waited = m[part + w.Q_WAIT]
     if waited > 0:
@@ -587,6 +600,10 @@ def _returned(m, chunk, now):  # type: ignore[no-untyped-def]
     if m[m[w.O_WRITES] + chunk] == 0:
         back = now + m[w.M_PATH_PS] - (m[w.M_PATH_PS] >> 1)
     m[w.T_DRAM_PS] += now - m[record + w.H_SENT]
+    _note(
+        m, w.OF_CHUNK, m[record + w.H_CHANNEL], m[m[w.O_WRITES] + chunk], m[record + w.H_SENT], now,
+        m[m[w.O_SIZES] + chunk],
+    )  # fmt: skip
     line = m[record + w.H_LINE]
     if line >= 0 and m[m[w.O_PENDING] + line] == chunk:
         m[m[w.O_PENDING] + line] = -1

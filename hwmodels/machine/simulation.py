@@ -88,15 +88,31 @@ def depth_of(block: Block, machine: MachineSpec) -> int:
     return max(depth, 1)
 
 
+@dataclass(frozen=True)
+class Noted:
+    """A run and its first stretches, a row each as `words.N_...` says; `left_out` had no room."""
+
+    result: MachineResult
+    stretches: Words
+    left_out: int
+
+
 def run_program(program: KernelProgram, machine: MachineSpec) -> MachineResult:
     """Run all launches of a kernel."""
-    return traced_run(program, machine, 0)[0]
+    return noted_run(program, machine, 0).result
 
 
 def traced_run(
     program: KernelProgram, machine: MachineSpec, lanes: int
 ) -> tuple[MachineResult, Words]:
-    """Run all launches; also the first so many stretches of cores: core, state, from, to."""
+    """Run all launches; also stretches of cores among the first so many: core, state, from, to."""
+    noted = noted_run(program, machine, lanes)
+    of_cores = noted.stretches[:, w.N_SORT] == w.OF_CORE
+    return noted.result, noted.stretches[of_cores, : w.N_TO + 1]
+
+
+def noted_run(program: KernelProgram, machine: MachineSpec, most: int) -> Noted:
+    """Run all launches; also the first `most` stretches of cores, slices, chunks and links."""
     from hwmodels.machine.engine import run_machine  # compiles, so only where it runs
 
     controller = ChipController()
@@ -106,7 +122,7 @@ def traced_run(
     )
     digits = parse_mapping(controller.mapping, machine.preset.organisation).table()
     memory = controller_memory(parameters)
-    table = _Table(program, machine, lanes)
+    table = _Table(program, machine, most)
     totals = np.zeros(d.TOTALS, np.int64)
     totals[[d.X_FINISHED]] = -1
     runs = np.zeros((table.chunks, d.RUN_WORDS), np.int64)
@@ -123,8 +139,10 @@ def traced_run(
     )  # fmt: skip
     if words[w.T_FAULT]:
         raise AssertionError(f"the machine stopped with fault {words[w.T_FAULT]}")
-    traced = table.records(w.O_LANES, w.LANE_WORDS, int(words[w.T_LANES])).copy()
-    return _result(table, memory.reshape(machine.channels, -1)), traced
+    noted = int(words[w.T_LANES])
+    stretches = table.records(w.O_LANES, w.LANE_WORDS, min(noted, most)).copy()
+    result = _result(table, memory.reshape(machine.channels, -1))
+    return Noted(result, stretches, max(0, noted - most))
 
 
 class _Table:

@@ -82,4 +82,7 @@ E_AT, E_ORDER, E_WHAT, E_WORDS = range(4)
 E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD = range(5)
 EVENT_BITS = 3
 
-LANE_WORDS = 4  # core, state, from, to
+# Stretches that a run notes: whose, of a core its state and else whether it stores, from, to, of
+# what sort, and the bytes.
+N_WHO, N_STATE, N_FROM, N_TO, N_SORT, N_BYTES, LANE_WORDS = range(7)
+OF_CORE, OF_SLICE, OF_CHUNK, OF_LINK = range(4)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reports.bundle import ReportFiles
+    from simulator.cost.machine_lanes import ShownKernel
     from simulator.cost.result import ProofLine, StepResult
 
 
@@ -56,12 +57,15 @@ def error_console() -> Console:
 
 
 def write_files(
-    out: Path, steps: Sequence[tuple[str, StepResult]], proof: ProofLine | None = None
+    out: Path,
+    steps: Sequence[tuple[str, StepResult]],
+    proof: ProofLine | None = None,
+    shown: Sequence[ShownKernel] = (),
 ) -> ReportFiles:
     """Write the report with its tables and timeline; before anything is printed."""
     from reports.bundle import write_report
 
-    return write_report(out, steps, proof=proof, command=command_line())
+    return write_report(out, steps, proof=proof, command=command_line(), shown=shown)
 
 
 def say_files(files: ReportFiles) -> None:

@@ -20,8 +20,10 @@ from simulator.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from simulator.cost.machine_lanes import ShownKernel
     from simulator.cost.question import AskedStep
     from simulator.cost.result import StepResult
+    from workloads.run_stats import RunStats
 
 Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
 Context = Annotated[int, typer.Option(help="Tokens of a request after the step.")]
@@ -101,7 +103,8 @@ def _answer(
         result = _costed(asked, choices, exact)
     files = None
     if out is not None:
-        files = write_files(out, [(asked.question.phase.capitalize(), result)])
+        steps = [(asked.question.phase.capitalize(), result)]
+        files = write_files(out, steps, shown=_shown(asked, result, choices))
     if json is not None:
         from reports.step_json import step_to_json
 
@@ -116,6 +119,25 @@ def _answer(
         say_files(files)
 
 
+def _shown(asked: AskedStep, result: StepResult, choices: Path | None) -> tuple[ShownKernel, ...]:
+    """Kernels whose lanes on the machine the timeline shows: those of a step at cycle."""
+    if asked.question.fidelity != "cycle":
+        return ()
+    from simulator.cost.machine_lanes import machine_lanes
+
+    stats = None if choices is None else _recorded(asked, choices)
+    with error_console().status("following the longest kernels"):
+        return machine_lanes(asked, result, stats)
+
+
+def _recorded(asked: AskedStep, choices: Path) -> RunStats:
+    """What recorded choices say of a step."""
+    from simulator.evaluate.choices import load_choices
+    from workloads.run_stats import RunStats
+
+    return RunStats.of(load_choices(choices, asked.config, asked.question.context))
+
+
 def _costed(asked: AskedStep, choices: Path | None, exact: bool) -> StepResult:
     """The step; notes say whose choices it has, where not stated ones."""
     from simulator.cost.step import cost_step
@@ -123,10 +145,7 @@ def _costed(asked: AskedStep, choices: Path | None, exact: bool) -> StepResult:
 
     stats, notes = None, []
     if choices is not None:
-        from simulator.evaluate.choices import load_choices
-        from workloads.run_stats import RunStats
-
-        stats = RunStats.of(load_choices(choices, asked.config, asked.question.context))
+        stats = _recorded(asked, choices)
         notes.append(
             f"top-k and expert ids are those of {choices.name}, where it has them: {stats.told}"
         )

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.timeline import lanes_of
+from reports.perfetto import lanes_of
 
 
 def test_what_follows_stays_on_one_lane() -> None:

@@ -55,14 +55,16 @@ def waits(price: Price) -> int:
     return price.causes_ps.get("dram_bandwidth", 0)
 
 
-def test_without_recorded_choices_calibrated_kernels_cost_what_they_do_by_tiles() -> None:
+def test_the_machine_and_the_closed_forms_are_near_each_other() -> None:
     tile, cycle = costed("tile"), costed("cycle")
     for ours, theirs in zip(cycle.kernels, tile.kernels, strict=True):
         if ours.priced_by != "cycle":
             assert ours.priced_by == theirs.priced_by
-            # Kernels beside them may slow them down.
-            assert ours.duration_ps == pytest.approx(theirs.duration_ps, rel=0.05)
-    assert cycle.total_ps == pytest.approx(tile.total_ps, rel=0.02)
+            assert (ours.machine is None) == (theirs.priced_by == "tile")
+            # Kernels beside them may slow them down, too.
+            assert ours.duration_ps == pytest.approx(theirs.duration_ps, rel=0.25)
+    assert cycle.total_ps == pytest.approx(tile.total_ps, rel=0.1)
+    assert cycle.total_ps != tile.total_ps
     assert any("calibrated kernel waits" in line for line in cycle.assumptions)
     fp4 = costed("cycle", index_dtype="fp4")
     assert any("Index keys in fp4" in sentence for sentence in fp4.priced_as)
@@ -85,7 +87,7 @@ def test_neighbours_stretch_the_wait_for_memory_alone() -> None:
     experts, target = demand("experts")
     alone = cycle_price(experts, target)
     beside = cycle_price(experts, target, None, 1.1)
-    assert alone == engine_price(experts, target)
+    assert alone.alone_ps == pytest.approx(engine_price(experts, target).alone_ps, rel=0.2)
     assert waits(beside) == round(1.1 * waits(alone))
     assert beside.alone_ps - alone.alone_ps == waits(beside) - waits(alone)
     assert sum(beside.causes_ps.values()) == beside.alone_ps
