@@ -38,23 +38,41 @@ def _one(value: Any) -> float:
     return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
 
 
-def dealt_units(lengths: np.ndarray, cores: int, share: int, begin: int) -> np.ndarray:
-    """Rows of units dealt to cores in order, a row cut where a share ends.
+def dealt_units(lengths: np.ndarray, cores: int, share: int) -> np.ndarray:
+    """Rows of so many units dealt to cores in order, a row cut where a share ends.
 
-    `lengths` are units of each row, a row's begin counts as `begin` units. Pieces as rows of an
-    array: core, row, first unit, units. The last core takes what is left.
+    Pieces as rows of an array: core, row, first unit, units. The last core takes what is left.
     """
-    cost = lengths + begin
-    ends = np.cumsum(cost)
+    ends = np.cumsum(lengths)
     cuts = np.arange(1, cores) * share
     edges = np.unique(np.concatenate([[0], ends, cuts[cuts < ends[-1]]]))
     first, last = edges[:-1], edges[1:]
     row = np.searchsorted(ends, first, side="right")
-    start = ends[row] - cost[row]
-    low = np.maximum(first - start - begin, 0)
-    high = np.maximum(last - start - begin, 0)
-    pieces = np.stack([np.minimum(first // share, cores - 1), row, low, high - low], axis=1)
-    return pieces[pieces[:, 3] > 0].astype(np.int64)
+    low = first - (ends[row] - lengths[row])
+    core = np.minimum(first // share, cores - 1)
+    return np.stack([core, row, low, last - first], axis=1).astype(np.int64)
+
+
+def dealt_rows(rows: int, blocks: int, cores: int, share: int) -> np.ndarray:
+    """Equal rows of key blocks dealt as FlashMLA's scheduler does; pieces as `dealt_units`.
+
+    A core takes whole rows, each for its blocks and a begin, and of the next one what is left of
+    its share beside another begin. The last core takes what is left.
+    """
+    begin = sparse_core.OVERHEAD_BLOCKS
+    pieces, row, done = [], 0, 0
+    for core in range(cores):
+        left = share if core < cores - 1 else rows * (blocks + begin)
+        while row < rows:
+            part = min(blocks - done, left - begin)
+            if part > 0:
+                pieces.append((core, row, done, part))
+            if part < blocks - done:
+                done += max(part, 0)
+                break
+            left -= part + begin
+            row, done = row + 1, 0
+    return np.array(pieces, dtype=np.int64)
 
 
 def _key_work(
@@ -167,7 +185,7 @@ def _dealt_queries(
     cost = blocks + sparse_core.OVERHEAD_BLOCKS
     share = max(-(-queries * cost // groups), sparse_core.OVERHEAD_BLOCKS)
     share += sparse_core.OVERHEAD_BLOCKS
-    pieces = dealt_units(np.full(queries, blocks), groups, share, sparse_core.OVERHEAD_BLOCKS)
+    pieces = dealt_rows(queries, blocks, groups, share)
     core = np.repeat(pieces[:, 0] * tiles, tiles) + np.tile(np.arange(tiles), len(pieces))
     place = (pieces[:, 1] * blocks + pieces[:, 2]) * tiles
     return Launch(
@@ -214,7 +232,7 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
     lengths = np.maximum(np.floor(seen / ratio / index_logits.UNIT_KEYS).astype(np.int64) + 1, 1)
     rows = np.tile(lengths, requests)
     share = max(1, -(-int(rows.sum()) // cores))
-    pieces = dealt_units(rows, cores, share, 0)
+    pieces = dealt_units(rows, cores, share)
     stride = int(lengths[-1])
     used = np.unique(pieces[:, 0])
     begins = np.bincount(pieces[:, 0])[used]
