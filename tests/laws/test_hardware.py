@@ -15,13 +15,17 @@ from tests.laws.hardware import (
     FIELDS,
     HALVED,
     MOVED,
+    TOGETHER,
     Move,
     against,
     all_moves,
     changed,
+    judged_moves,
+    kept_unsteadiness,
     largest,
     machine,
     moves,
+    quick_moves,
     table,
 )
 from tests.sampling import WHOLE, tenth
@@ -71,3 +75,108 @@ NEITHER = {
     "node.chips_per_node": "which peers are near",
 }
 DIRECTION = dict.fromkeys(MORE, 1) | dict.fromkeys(LESS, -1) | dict.fromkeys(NEITHER, 0)
+
+# Numbers that move no kernel by what they are, with the reason.
+EXCEPT = {
+    "dies_per_package": "of an engine's kernels measured rows alone ask how many dies share them",
+    "memory.capacity": "what fits, which v4sim capacity says",
+    "memory.pin_rate": "finds the preset where a file names none, and is checked against the peak",
+    "memory.channel_width": "checked against the bandwidth: a note where they differ",
+    "cores.matrix_flops_per_clock": "checked against the peak rates: a note where they differ",
+    "matrix.fp16": "no kernel multiplies in FP16",
+    "matrix.int8": "no kernel multiplies in INT8",
+    "launch.stream_gap": "steps are replayed from a graph",
+    "power.all_in": "money: power bills",
+    "node.host_link.bandwidth": "tiers and offloading",
+    "node.host_link.latency": "tiers and offloading",
+}
+# Numbers that move nothing today: what the machine would have to read.
+_L1 = "an L1 of each core in front of its port: loads that hit there take no turn of the port"
+_NEAR = "a cache of each group of cores between their ports and the last level"
+_TILES = "Ascend's kernels as programs: the tile model holds its tiles against half the buffer"
+_VECTOR = "a third unit of a core: special operations are inside the fitted vector clocks"
+STILL = {
+    "memory.RFC": "refresh of all banks at once: the controllers refresh bank by bank (RFCpb)",
+    "near_cache.capacity": _NEAR,
+    "near_cache.read_bandwidth": _NEAR,
+    "cores.l1_and_scratchpad": _L1,
+    "cores.l1_cache": _L1,
+    "cores.threads": "grids of many small blocks: elementwise passes are one block a core",
+    "cores.blocks": "grids of blocks without shared memory: all that run need more than their 32nd",
+    "cores.unified_buffer": _TILES,
+    "cores.l0a": _TILES,
+    "cores.l0b": _TILES,
+    "cores.l0c": _TILES,
+    "matrix.tf32": "the mixing product's own matrix clocks, which are fitted bytes a clock",
+    "matrix.fp32": "the same, on chips without TF32",
+    "vector.special": _VECTOR,
+    "node.scale_up.bandwidth": "the node of the target: collectives load the chip's own by name",
+}
+# Never to be left out.
+ALWAYS_MOVE = (
+    *(f"memory.{name}" for name in ("RC", "RCD", "RP", "RAS", "FAW", "CCDS", "CCDL", "RFC")),
+    *(f"memory.{name}" for name in ("REFI", "stack_ids", "bank_groups", "banks_a_group")),
+    *("memory.stacks", "memory.channels_per_stack", "llc.capacity", "llc.latency"),
+    *("llc.read_bandwidth", "cores.scratchpad", "cores.register_file", "cores.count"),
+    *("cores.clock", "cores.peak_clock"),
+)
+# Numbers of which more (or less) goes the wrong way at the same programs: why.
+AGAINST: dict[str, str] = {}
+# The same where the engine cuts another program: by which of its rules.
+OTHER_PROGRAM: dict[str, str] = {}
+
+
+def test_every_number_has_a_direction_and_an_entry() -> None:
+    assert list(table()["fields"]) == list(FIELDS)
+    assert set(DIRECTION) == set(FIELDS)
+
+
+def test_exceptions_are_few() -> None:
+    assert set(EXCEPT) | set(STILL) <= set(FIELDS)
+    assert not set(EXCEPT) & set(STILL)
+    assert len(EXCEPT) <= 0.15 * len(FIELDS)
+    assert not (set(EXCEPT) & set(ALWAYS_MOVE))
+
+
+def test_the_table_is_of_today() -> None:
+    fields = table()["fields"]
+    unmoved = {path for path, entry in fields.items() if "kernel" not in entry}
+    assert unmoved == set(EXCEPT) | set(STILL)
+    assert {path for path in fields if "against" in fields[path]} == set(AGAINST)
+    others = {path for path in fields if "against_with_another_program" in fields[path]}
+    assert others == set(OTHER_PROGRAM)
+
+
+def found_moves(path: str) -> list[Move]:
+    """Moves of all kernels; in a sample of the one that the table names, or of quick ones."""
+    kept = table()["fields"][path].get("kernel")
+    if WHOLE:
+        return all_moves(path)
+    if kept is None:
+        return quick_moves(path)
+    chip, engine, kernel = kept.split(" ", 2)
+    return moves(path, chip, engine, only=lambda name: name == kernel)
+
+
+@pytest.mark.parametrize("path", tenth(FIELDS, 11))
+def test_a_number_moves_kernels_and_the_right_way(path: str) -> None:
+    found = found_moves(path)
+    most = largest(found)
+    moved = most is not None and abs(most.share) > MOVED
+    assert moved != (path in EXCEPT or path in STILL), f"{path}: {most}"
+    if path in TOGETHER:
+        found = judged_moves(path) if WHOLE else []
+    wrong = against(found, DIRECTION[path], kept_unsteadiness())
+    for known, same in ((AGAINST, True), (OTHER_PROGRAM, False)):
+        said = [move for move in wrong if move.same_program is same]
+        assert not said or path in known, said
+        assert said or path not in known or not WHOLE, f"{path} goes the right way: strike it off"
+
+
+def test_timings_that_constrain_one_another_move_together() -> None:
+    own = machine("h200", "sglang-0.5")
+    half, twice = (changed(own, "memory.RAS", factor) for factor in (HALVED, DOUBLED))
+    assert half is not None
+    assert twice is not None
+    assert half[1] == "memory.RAS=22clk, memory.RCDRD=22clk"
+    assert twice[1] == "memory.RAS=88clk, memory.RC=114clk"
