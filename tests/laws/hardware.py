@@ -421,7 +421,7 @@ def against(
 ) -> list[Move]:
     """Moves against a direction: 1 where more is not slower, -1 where more is not faster.
 
-    Those within the unsteadiness of their kernel have no direction.
+    What a kernel's time is unsteady by comes on top of the tolerance.
     """
     known = unsteady or {}
 
@@ -430,7 +430,7 @@ def against(
         return move.share * grown * direction
 
     def most(move: Move) -> float:
-        return max(TOLERANCE, known.get(move.at, 0.0))
+        return TOLERANCE + known.get(move.at, 0.0)
 
     return sorted((m for m in found if wrong(m) > most(m)), key=wrong, reverse=True)
 
@@ -464,12 +464,13 @@ def entry(path: str, direction: int, unsteady: Mapping[str, float]) -> dict[str,
     if abs(most.share) <= MOVED:
         return {"moves": "nothing"}
     # The move that stands out most of its kernel's unsteadiness, not only the largest.
-    clear = largest([m for m in found if abs(m.share) > unsteady.get(m.at, 0.0)]) or most
+    clear = largest([m for m in found if abs(m.share) > max(MOVED, unsteady.get(m.at, 0.0))])
+    beyond, clear = clear is not None, clear or most
     made: dict[str, Any] = {
         "kernel": clear.at,
         "change": clear.way,
         "percent": round(100 * clear.share, 2),
-        "beyond_unsteadiness": abs(clear.share) > unsteady.get(clear.at, 0.0),
+        "beyond_unsteadiness": beyond,
         "kernels": len({m.at for m in found if abs(m.share) > MOVED}),
     }
     wrong = against(judged_moves(path), direction, unsteady)
