@@ -79,7 +79,8 @@ def edited_preset(preset: DramPreset, replaced: Mapping[str, Sourced]) -> DramPr
     Assumes: bursts or pseudo-channels that are replaced change the channel's own peak, of which
         patterns reach a share; the share is applied to the bandwidth that the chip states.
     Assumes: where the refresh interval or the number of banks is replaced and REFIpb is not, every
-        bank is refreshed as often as all banks together would be.
+        bank is refreshed as often as all banks together would be; where RFC is and RFCpb is not, a
+        bank's refresh takes longer in the same proportion.
     """
     if not replaced:
         return preset
@@ -91,6 +92,10 @@ def edited_preset(preset: DramPreset, replaced: Mapping[str, Sourced]) -> DramPr
     if "REFIpb" in clocks and "REFIpb" not in timings:
         clocks["REFIpb"] = _refresh_interval(preset, clocks, sizes)
         timings["REFIpb"] = _derived(clocks["REFIpb"], "clk", "a share of REFI for each bank")
+    if "RFC" in timings and "RFCpb" in clocks and "RFCpb" not in timings:
+        own = preset.timing.in_clocks
+        clocks["RFCpb"] = max(1, own["RFCpb"] * clocks["RFC"] // own["RFC"])
+        timings["RFCpb"] = _derived(clocks["RFCpb"], "clk", "as RFC, in the preset's proportion")
     faults = [*timing_faults(clocks), *_other_faults(preset, clocks, sizes)]
     _refuse_faults(faults, replaced, preset.name)
     organisation |= _channel_bandwidth(preset, clocks, sizes)

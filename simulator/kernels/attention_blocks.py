@@ -20,6 +20,7 @@ from hwmodels.machine.program import (
 )
 from simulator.engine.kernel_section import CoreRule
 from simulator.kernels import index_logits, sparse_core, top_k
+from simulator.kernels.constants_file import fitted_chip
 from simulator.kernels.core_rates import core_rate
 from simulator.kernels.moved_blocks import THREAD_REGISTERS_BYTES, after_first_load, passed
 from simulator.kernels.sparse_core import BF16_BYTES, BLOCK_KEYS, KeyTime, Queries
@@ -152,7 +153,8 @@ def core_blocks(
     is_dealt = form == "dealt" or (form == "two_lists" and not prefill)
     work = _key_work(key, q, held, math, chip, is_dealt)
     begin = constants["query_cycles"] if form != "waves" else 0.0
-    begin = max(0.0, begin - chip.llc_latency_s * chip.clock_hz)
+    fitted = fitted_chip(chip)
+    begin = max(0.0, begin - fitted.llc_latency_s * fitted.clock_hz)
     distinct = int(_one(q.cache_bytes) / (BLOCK_KEYS * _one(q.key_bytes)))
     block = _core_block(q, held, tiles, work, begin, distinct)
     queries = round(_one(q.tokens))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from hwmodels.chip import ChipSpec
+from hwmodels.chip import ChipSpec, find_chip
 from simulator.basis.atomic import write_text
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.basis.yaml_loader import StrictModel, load_yaml
@@ -30,6 +30,20 @@ NEAREST = {
     "ascend-910c": "hopper",
     "ascend-950": "hopper",
 }
+
+
+# Chips on which the constants of an architecture were fitted.
+_FITTED_ON = {"hopper": "h200", "blackwell": "b200"}
+
+
+def fitted_chip(chip: ChipSpec) -> ChipSpec:
+    """The chip on which the constants that a chip's kernels have were fitted."""
+    own = core_architecture(chip)
+    return find_chip(_FITTED_ON[NEAREST.get(own, own)]) if own in _known_cores() else chip
+
+
+def _known_cores() -> set[str]:
+    return {*NEAREST, *_FITTED_ON}
 
 
 class ArchitectureFit(StrictModel):

@@ -18,6 +18,7 @@ from hwmodels.machine.program import (
     Work,
     equal_blocks,
 )
+from simulator.kernels.constants_file import fitted_chip
 from simulator.kernels.core_rates import vector_ops_per_clock
 from simulator.kernels.parts import Parts
 from simulator.kernels.warmth import warm_share
@@ -37,11 +38,13 @@ def after_first_load(
     """A launch without the first loads and last stores of its blocks, which the machine adds.
 
     Assumes: what was fitted as launch covers the latency of a kernel's first loads, the way of
-        their bytes into the cores, and the way of the last stores to the cache.
+        their bytes into the cores, and the way of the last stores to the cache, of the chip where
+        it was fitted.
     """
-    moved = nbytes / (chip.core_port_bytes_per_clock * chip.clock_hz)
-    stored = load_latency_s(chip, 1.0) / 2
-    return max(launch_s - load_latency_s(chip, warm) - moved - stored, 0.0)
+    fitted = fitted_chip(chip)
+    moved = nbytes / (fitted.core_port_bytes_per_clock * fitted.clock_hz)
+    stored = load_latency_s(fitted, 1.0) / 2
+    return max(launch_s - load_latency_s(fitted, warm) - moved - stored, 0.0)
 
 
 def load_latency_s(chip: ChipSpec, warm: float) -> float:

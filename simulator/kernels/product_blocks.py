@@ -22,6 +22,7 @@ from simulator.kernels import hyper_connection as hc
 from simulator.kernels import moe_gemm
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.attention_blocks import _one, columns_of
+from simulator.kernels.constants_file import fitted_chip
 from simulator.kernels.gemm_tiles import OUTPUT_BYTES, GemmKernel
 from simulator.kernels.gemm_time import MICRO, chosen_tile, gemm_of, quantise_seconds
 from simulator.kernels.moe_layer import ELEMENTWISE_RATE, MoeFamily
@@ -193,11 +194,12 @@ def _grouped(
     step_bytes = _one(gemm.step_bytes)
     if "operand_bytes_per_clock" in constants:
         matrix = max(matrix, step_bytes / constants["operand_bytes_per_clock"])
+    fitted = fitted_chip(chip)
     parts, resident, shares = 1, 1, CLUSTER_SHARES.get(core_architecture(chip), 1)
     single = shared_depth = PIPELINED_STEPS
     if "stream_bytes_per_clock" in constants:
         parts, resident, shares = _PARTS_OF_STEP, TRITON_BLOCKS, TRITON_SHARES
-        flight = constants["stream_bytes_per_clock"] * chip.dram_latency_s * chip.clock_hz
+        flight = constants["stream_bytes_per_clock"] * fitted.dram_latency_s * fitted.clock_hz
         many = min(TRITON_BLOCKS, -(-int((tiles * counts).sum()) * across // chip.core_count))
         # Beside those on their way, one part is at work.
         loaded = step_bytes - moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / 2
@@ -207,7 +209,7 @@ def _grouped(
     activation = moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / parts
     weight_bytes, activation_bytes = max(32, int(weight)), max(32, int(activation))
     activation_bytes = max(32, activation_bytes // min(shares, across))
-    first_wait = max(0.0, constants["tile_clocks"] - chip.llc_latency_s * chip.clock_hz)
+    first_wait = max(0.0, constants["tile_clocks"] - fitted.llc_latency_s * fitted.clock_hz)
     out = max(32, int(tokens * moe_gemm.TILE_COLUMNS * OUTPUT_BYTES))
     stages = steps * parts
     # Tiles of one expert: all token tiles of a column tile follow one another.
@@ -286,8 +288,9 @@ def _chunked(
     vector = c["vector_ops"] / max(tokens, 1) / chunks / rate
     load, store = (max(32, int(n * hidden / chunks * hc.STREAM_BYTES)) for n in (reads, writes))
     # A round is fitted with its load from cache and its work, which the machine adds itself.
-    round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(chip, 1.0)
-    moved = load / chip.core_port_bytes_per_clock
+    fitted = fitted_chip(chip)
+    round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(fitted, 1.0)
+    moved = load / fitted.core_port_bytes_per_clock
     wait = max(0.0, round_s * chip.clock_hz - vector - moved)
     block = Block(
         prologue=Work(wait=gates),
