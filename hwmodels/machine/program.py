@@ -106,6 +106,8 @@ class Launch:
     place: Counts | None = None
     gap_s: float = 0.0
     end_s: float = 0.0
+    # Whether cores without a block are idle, as those that a collective leaves alone are not.
+    fills_chip: bool = True
 
     def __post_init__(self) -> None:
         if not len(self.kind) == len(self.stages) > 0:

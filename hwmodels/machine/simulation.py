@@ -411,16 +411,20 @@ def _result(table: _Table, channels: Words) -> MachineResult:
     launches = table.records(w.O_LAUNCHES, w.G_WORDS, len(table.program.launches))
     end = int(launches[-1, w.G_ENDED])
     cores = table.records(w.O_CORES, w.U_WORDS, machine.cores)
+    slots = machine.cores * table.slots
     states = cores[:, w.U_STATES :].sum(axis=0)
+    if not all(launch.fills_chip for launch in table.program.launches):
+        used = max(1, int((cores[:, w.U_STATES + w.Z_PROLOGUE :].sum(axis=1) > 0).sum()))
+        states[w.Z_LAUNCH] = states[w.Z_LAUNCH] * used // slots
+        states[w.Z_EMPTY], slots = 0, used
     # What is left until the end is time without a block, but for the end of the last launch.
-    after = int(launches[-1, w.G_END_PS]) * machine.cores * table.slots
-    states[w.Z_EPILOGUE] += after
-    states[w.Z_EMPTY] += end * machine.cores * table.slots - int(states.sum())
+    states[w.Z_EPILOGUE] += int(launches[-1, w.G_END_PS]) * slots
+    states[w.Z_EMPTY] += end * slots - int(states.sum())
     columns = int(channels[:, [d.N_READ, d.N_WRITE]].sum())
     return MachineResult(
         duration_ps=end,
         launches_ps=tuple(int(ended) for ended in launches[:, w.G_ENDED]),
-        slots=machine.cores * table.slots,
+        slots=slots,
         states_ps=dict(zip(STATE_NAMES, map(int, states), strict=True)),
         hit_bytes=int(words[w.T_HIT]),
         missed_bytes=int(words[w.T_MISS]),

@@ -104,7 +104,8 @@ class _Key:
         (launch,) = program.launches
         arrays = (launch.kind, launch.stages, launch.core, launch.place)
         content = tuple(b"" if a is None else a.tobytes() for a in arrays)
-        self.content = (program.regions, launch.kinds, launch.gap_s, launch.end_s, content)
+        facts = (launch.gap_s, launch.end_s, launch.fills_chip)
+        self.content = (program.regions, launch.kinds, facts, content)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and self.content == other.content
@@ -114,14 +115,14 @@ class _Key:
 
     def name(self, machine: MachineSpec) -> str:
         """Name of what is kept of it on a machine."""
-        regions, kinds, gap_s, end_s, arrays = self.content
-        digest = hashlib.sha256(repr((regions, kinds, gap_s, end_s)).encode())
+        regions, kinds, facts, arrays = self.content
+        digest = hashlib.sha256(repr((regions, kinds, facts)).encode())
         for each in arrays:
             digest.update(len(each).to_bytes(8, "little") + each)
-        facts = {each.name: getattr(machine, each.name) for each in fields(machine)}
-        facts["preset"] = machine.preset.model_dump(mode="json")
-        facts["cache"] = asdict(machine.cache)
-        return entry_key({"launch": digest.hexdigest(), "machine": facts, "budget": BUDGET})
+        chip = {each.name: getattr(machine, each.name) for each in fields(machine)}
+        chip["preset"] = machine.preset.model_dump(mode="json")
+        chip["cache"] = asdict(machine.cache)
+        return entry_key({"launch": digest.hexdigest(), "machine": chip, "budget": BUDGET})
 
 
 @lru_cache(maxsize=4096)

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hwmodels.machine.live import to_ps
-from hwmodels.machine.spec import machine_of
+from hwmodels.machine.simulation import blocks_at_once
+from hwmodels.machine.spec import MachineSpec, machine_of
 from hwmodels.machine.steady import KernelTime, kernel_time
 from simulator.cost.engine_price import program_price
 from simulator.cost.machine_calls import call_program
 from simulator.cost.machine_view import STATE_PLACES, MachineView
 from simulator.cost.price import Price, Target
 from simulator.engine.kernel import Demand
+from simulator.kernels import attention_blocks, moved_blocks, product_blocks
 from simulator.kernels.causes import CAUSES, shared_out
 
 # Cause of what blocks spend their time on.
@@ -112,3 +114,15 @@ def _balance(channel_bytes: Sequence[int]) -> float:
     """Mean over the fullest channel: 1 where all have as much."""
     most = max(channel_bytes)
     return sum(channel_bytes) / len(channel_bytes) / most if most else 1.0
+
+
+def machine_assumed() -> tuple[object, ...]:
+    """What stands behind a kernel that the machine ran, beyond its family's constants."""
+    from hwmodels.machine import engine, steady
+
+    return (
+        machine_price, engine, engine._send, steady, steady.kernel_time, machine_of,
+        MachineSpec.tick_fs, MachineSpec.slice_of_stack, blocks_at_once,
+        moved_blocks.after_first_load, moved_blocks.passed, moved_blocks.collective_blocks,
+        attention_blocks._core_block, product_blocks._grouped, product_blocks._tensorrt_kernel,
+    )  # fmt: skip

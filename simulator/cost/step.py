@@ -24,6 +24,7 @@ from simulator.cost.engine_assumptions import always_assumed, cores_assumed, eng
 from simulator.cost.engine_notes import engine_notes, priced_as
 from simulator.cost.engine_price import kernel_prices
 from simulator.cost.llc_reuse import fetch_factor
+from simulator.cost.machine_price import machine_assumed
 from simulator.cost.math_rate import math_rate
 from simulator.cost.memory import step_memory
 from simulator.cost.memory_mix import memory_mix
@@ -165,7 +166,9 @@ def _assumptions(
     priced = [(k.demand, price) for k, price in pairs if price.priced_by != "cycle"]
     if question.fidelity == "roofline":
         priced = []
-    stretched = (calibrated_price,) if priced and question.fidelity == "cycle" else ()
+    stretched: tuple[object, ...] = ()
+    if priced and question.fidelity == "cycle":
+        stretched = (calibrated_price, *machine_assumed())
     return assumptions_of(
         (
             *operations,

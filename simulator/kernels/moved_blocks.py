@@ -97,7 +97,7 @@ def waited(seconds: float, name: str = "launch") -> KernelProgram:
     block = Block(stage=Work())
     return KernelProgram(
         regions=(Region(nbytes=64),),
-        launches=(equal_blocks(block, 1, 0, gap_s=seconds),),
+        launches=(equal_blocks(block, 1, 0, gap_s=seconds, fills_chip=False),),
         name=name,
     )
 
@@ -119,6 +119,6 @@ def collective_blocks(parts: Parts, chip: ChipSpec, steps: int = 1) -> KernelPro
     block = Block(stage=Work(wait=serial / steps * chip.clock_hz, send_bytes=sent), threads=512)
     return KernelProgram(
         regions=(Region(nbytes=64),),
-        launches=(equal_blocks(block, 1, steps, gap_s=launch),),
+        launches=(equal_blocks(block, 1, steps, gap_s=launch, fills_chip=False),),
         name="collective",
     )
