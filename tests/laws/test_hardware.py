@@ -96,7 +96,6 @@ _NEAR = "a cache of each group of cores between their ports and the last level"
 _TILES = "a time to fill it: the tile model asks whether a tile fits, which it does in half of it"
 _VECTOR = "a third unit of a core: special operations are inside the fitted vector clocks"
 STILL = {
-    "memory.RFC": "refresh of all banks at once: the controllers refresh bank by bank (RFCpb)",
     "near_cache.capacity": _NEAR,
     "near_cache.read_bandwidth": _NEAR,
     "cores.l1_and_scratchpad": _L1,
