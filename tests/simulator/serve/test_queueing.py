@@ -14,6 +14,7 @@ import pytest
 from simulator.serve.metrics import summarize
 from simulator.serve.run import run_scenario
 from simulator.serve.scheduler_rule import SchedulerRule
+from tests.sampling import tenth
 from tests.simulator.serve.run_cases import deployment_of, scenario_of
 from tests.simulator.serve.serve_cases import trace_of
 
@@ -40,7 +41,7 @@ class DrawnClock:
         raise AssertionError("a request of one token has no decode step")
 
 
-@pytest.mark.parametrize(("name", "cv"), [("M/D/1", 0.0), ("M/M/1", 1.0)])
+@pytest.mark.parametrize(("name", "cv"), tenth([("M/D/1", 0.0), ("M/M/1", 1.0)], 3))
 def test_waiting_of_one_server(name: str, cv: float) -> None:
     draw = np.random.default_rng(20)
     arrival = np.cumsum(draw.exponential(SERVICE_NS / RHO, ARRIVALS)).astype(np.int64)
