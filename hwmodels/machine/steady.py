@@ -267,7 +267,25 @@ def _extrapolated(
     extents = [_extent(_cut(launch, wave, 1.0, at_once), at_once) for wave in waves]
     share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
     duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
+    duration = max(duration, least_ps(program, launch, machine))
     return LaunchTime(float(duration), largest, float(1.0 - share))
+
+
+def least_ps(program: KernelProgram, launch: Launch, machine: MachineSpec) -> float:
+    """Time that memory needs at its peak for what the cache does not have, gap and end included.
+
+    Of a region that stays in the cache each byte comes once.
+    """
+    moved = np.zeros((2, len(program.regions)))
+    for number, kind in enumerate(launch.kinds):
+        stages = float(launch.stages[launch.kind == number].sum())
+        for access in kind.accesses:
+            moved[int(access.stores), access.region] += stages * access.nbytes
+    cold = 0.0
+    for region, loaded, stored_bytes in zip(program.regions, *moved, strict=True):
+        once = min(loaded, region.nbytes) if region.kept >= 1.0 else loaded
+        cold += (once + stored_bytes) * (1.0 - region.warm)
+    return (cold / machine.peak_bytes_per_s + launch.gap_s + launch.end_s) * PICOSECONDS
 
 
 def _whole_waves(launch: Launch, at_once: int) -> int:

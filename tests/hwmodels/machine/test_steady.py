@@ -1,0 +1,46 @@
+"""Launches of many waves: what goes on as a part did is what the whole run takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwmodels.chip import find_chip
+from hwmodels.machine.program import Access, Block, KernelProgram, Region, Work, equal_blocks
+from hwmodels.machine.simulation import run_program
+from hwmodels.machine.spec import machine_of
+from hwmodels.machine.steady import least_ps, simulated
+
+STACK = machine_of(find_chip("h200")).slice_of_stack()
+
+
+def kernel(waves: int, stages: int, matrix: float) -> KernelProgram:
+    """Blocks of one a core that stream 8 KiB a stage from memory, and multiply."""
+    block = Block(
+        stage=Work(matrix=matrix),
+        accesses=(Access(region=0, nbytes=8192, row_bytes=8192 * stages),),
+        stage_bytes=8192,
+        fixed_bytes=120_000,
+        in_flight=4,
+    )
+    launch = equal_blocks(block, waves * STACK.cores + 5, stages)
+    return KernelProgram(regions=(Region(nbytes=1 << 33),), launches=(launch,))
+
+
+@pytest.mark.parametrize(("waves", "stages"), [(8, 16), (16, 16), (32, 8)])
+@pytest.mark.parametrize("matrix", [100.0, 1500.0])
+def test_a_part_of_a_launch_tells_the_whole(waves: int, stages: int, matrix: float) -> None:
+    program = kernel(waves, stages, matrix)
+    whole = run_program(program, STACK).duration_ps
+    part = simulated(program, STACK, budget=200_000)
+    assert part.extrapolated > 0.3
+    assert part.duration_ps == pytest.approx(whole, rel=0.03)
+
+
+def test_no_launch_is_faster_than_memory_at_its_peak() -> None:
+    program = kernel(64, 64, 10.0)
+    (launch,) = program.launches
+    nbytes = launch.blocks * 64 * 8192
+    assert least_ps(program, launch, STACK) == pytest.approx(nbytes / STACK.peak_bytes_per_s * 1e12)
+    assert simulated(program, STACK, budget=100_000).duration_ps >= nbytes / (
+        STACK.peak_bytes_per_s
+    ) * 1e12 * (1 - 1e-9)
