@@ -145,7 +145,18 @@ def _launch_time_of(content: dict[str, Any]) -> LaunchTime:
 
 
 def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDGET) -> LaunchTime:
-    """The only launch of a program within a budget: whole, of one stack, or extrapolated."""
+    """The only launch of a program within a budget: whole, of one stack, or extrapolated.
+
+    What goes on as a part did is never faster than all of it through memory at its peak.
+    """
+    found = _within(program, machine, budget)
+    if not found.extrapolated:
+        return found
+    least = least_ps(program, machine)
+    return replace(found, duration_ps=max(found.duration_ps, least))
+
+
+def _within(program: KernelProgram, machine: MachineSpec, budget: float) -> LaunchTime:
     (launch,) = program.launches
     warm = tuple(region.warm for region in program.regions)
     if cost_of(launch, warm) <= budget:
@@ -154,7 +165,7 @@ def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDG
     if machine.stacks > 1:
         program = _of_stack(program, launch, machine)
         machine = machine.slice_of_stack()
-        return simulated(program, machine, budget)
+        return _within(program, machine, budget)
     return _extrapolated(program, launch, machine, warm, budget)
 
 
@@ -267,15 +278,15 @@ def _extrapolated(
     extents = [_extent(_cut(launch, wave, 1.0, at_once), at_once) for wave in waves]
     share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
     duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
-    duration = max(duration, least_ps(program, launch, machine))
     return LaunchTime(float(duration), largest, float(1.0 - share))
 
 
-def least_ps(program: KernelProgram, launch: Launch, machine: MachineSpec) -> float:
-    """Time that memory needs at its peak for what the cache does not have, gap and end included.
+def least_ps(program: KernelProgram, machine: MachineSpec) -> float:
+    """Time of the only launch at memory's peak, for what the cache has not, gap and end included.
 
     Of a region that stays in the cache each byte comes once.
     """
+    (launch,) = program.launches
     moved = np.zeros((2, len(program.regions)))
     for number, kind in enumerate(launch.kinds):
         stages = float(launch.stages[launch.kind == number].sum())

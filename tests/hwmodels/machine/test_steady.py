@@ -40,7 +40,26 @@ def test_no_launch_is_faster_than_memory_at_its_peak() -> None:
     program = kernel(64, 64, 10.0)
     (launch,) = program.launches
     nbytes = launch.blocks * 64 * 8192
-    assert least_ps(program, launch, STACK) == pytest.approx(nbytes / STACK.peak_bytes_per_s * 1e12)
+    assert least_ps(program, STACK) == pytest.approx(nbytes / STACK.peak_bytes_per_s * 1e12)
     assert simulated(program, STACK, budget=100_000).duration_ps >= nbytes / (
         STACK.peak_bytes_per_s
     ) * 1e12 * (1 - 1e-9)
+
+
+def test_what_many_blocks_share_comes_from_memory_once() -> None:
+    """Blocks that all read the same megabyte are not held to memory's time for each of them."""
+    chip = machine_of(find_chip("h200"))
+    block = Block(
+        stage=Work(matrix=500.0),
+        accesses=(Access(region=0, nbytes=8192, row_bytes=0, modulo=1),),
+        stage_bytes=8192,
+        fixed_bytes=120_000,
+    )
+    launch = equal_blocks(block, 40 * chip.cores, 128)
+    program = KernelProgram(regions=(Region(nbytes=1 << 20),), launches=(launch,))
+    found = simulated(program, chip, budget=400_000)
+    assert found.extrapolated > 0
+    once_ps = (1 << 20) / chip.peak_bytes_per_s * 1e12
+    assert least_ps(program, chip) == pytest.approx(once_ps)
+    work_ps = 40 * 128 * 500 / chip.clock_hz * 1e12
+    assert found.duration_ps == pytest.approx(work_ps, rel=0.05)
