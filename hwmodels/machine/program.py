@@ -16,6 +16,7 @@ from simulator.basis.errors import InputError
 Counts = NDArray[np.int64]
 # Stages that may be in flight in one block: the length of the machine's rings.
 MOST_STAGES = 16
+ALL_ROWS = 1 << 40  # more than any region has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Access:
     nbytes: int
     row_bytes: int
     divide: int = 1
-    modulo: int = 1 << 40
+    modulo: int = ALL_ROWS
     stores: bool = False
     pieces: int = 1
     pitch: int = 0

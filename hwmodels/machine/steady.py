@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hwmodels.bandwidth.stored import entry_key, stored
-from hwmodels.machine.program import Access, Block, Counts, KernelProgram, Launch
+from hwmodels.machine.program import ALL_ROWS, Access, Block, Counts, KernelProgram, Launch
 from hwmodels.machine.simulation import MachineResult, blocks_at_once, depth_of, run_program
 from hwmodels.machine.spec import PICOSECONDS, MachineSpec
 
@@ -204,15 +204,15 @@ def _dense(own: Launch, launch: Launch) -> Counts:
 
 
 def _with_reuse(block: Block, share: float) -> Block:
-    """The block among fewer others: rows that many blocks share are shared by their part."""
+    """The block among fewer others: of rows that all blocks go through in turn there are fewer.
+
+    Rows that neighbours share stay shared by as many: the blocks that stay read their part of them.
+    """
 
     def scaled(access: Access) -> Access:
-        many = access.modulo if access.modulo < 1 << 40 else 0
-        return replace(
-            access,
-            divide=max(1, round(access.divide * share)) if access.divide > 1 else 1,
-            modulo=max(1, round(many * share)) if many and access.divide == 1 else access.modulo,
-        )
+        if access.divide > 1 or access.modulo >= ALL_ROWS:
+            return access
+        return replace(access, modulo=max(1, round(access.modulo * share)))
 
     return replace(block, accesses=tuple(map(scaled, block.accesses)))
 

@@ -47,7 +47,10 @@ def test_no_launch_is_faster_than_memory_at_its_peak() -> None:
 
 
 def test_what_blocks_share_comes_from_memory_once() -> None:
-    """Eight blocks read the same megabyte: memory is not the bound that eight times it would be."""
+    """Of eight blocks that read the same megabyte memory gives it to one; of the chip, not a part.
+
+    On one stack of six the same blocks would be held to all of the bytes at a sixth of the rate.
+    """
     chip = machine_of(find_chip("h200"))
     stages, shared, waves = 128, 8, 40
     blocks = waves * chip.cores
@@ -57,12 +60,14 @@ def test_what_blocks_share_comes_from_memory_once() -> None:
         accesses=(Access(region=0, nbytes=8192, row_bytes=8192 * stages, divide=shared),),
         stage_bytes=8192,
         fixed_bytes=120_000,
+        in_flight=8,
     )
     program = KernelProgram(
         regions=(Region(nbytes=nbytes),), launches=(equal_blocks(block, blocks, stages),)
     )
-    assert least_ps(program, chip) == pytest.approx(nbytes / chip.peak_bytes_per_s * 1e12)
+    least = nbytes / chip.peak_bytes_per_s * 1e12
+    assert least_ps(program, chip) == pytest.approx(least)
     found = simulated(program, chip, budget=400_000)
-    assert found.extrapolated > 0
+    assert found.result.hit_rate > 0.8
     work_ps = waves * stages * 250 / chip.clock_hz * 1e12
-    assert work_ps < found.duration_ps < 1.15 * work_ps
+    assert max(least, work_ps) < found.duration_ps < 1.15 * work_ps
