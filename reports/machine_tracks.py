@@ -20,7 +20,6 @@ from hwmodels.machine.lanes import (
     bytes_per_s,
     mean_open,
 )
-from hwmodels.machine.simulation import STATE_NAMES
 from reports.perfetto import Slice, Trace, lanes_of
 from simulator.cost.machine_lanes import ShownKernel
 
@@ -104,7 +103,7 @@ def _bar(row: list[int], begin_ps: int) -> Slice:
     arguments: dict[str, int | str] = {
         "start_ps": begin_ps + start, "end_ps": begin_ps + end, "duration_ps": end - start,
     }  # fmt: skip
-    name = STATE_NAMES[row[w.N_STATE]]
+    name = w.STATE_NAMES[row[w.N_STATE]]
     if row[w.N_SORT] == w.OF_LINK:
         name = "sends"
         arguments["sent_bytes"] = row[w.N_BYTES]

@@ -98,21 +98,30 @@ def issue_chunk(memory, parameters, runs, totals, wake, chunk, start, size, left
         if parameters[O_HASHED]:
             key = (np.uint64(row) ^ (np.uint64(row) >> np.uint64(7))) * _MULTIPLIER
             number ^= np.int64((key >> np.uint64(40)) % np.uint64(channels))
-        run = totals[X_FREE_RUN]
-        totals[X_FREE_RUN] = runs[run, F_NEXT]
-        runs[run, F_CHUNK] = chunk
-        runs[run, F_BURST] = row * block_bursts + offset
-        runs[run, F_COUNT] = count
-        runs[run, F_NEXT] = -1
-        runs[run, F_FROM] = tick
-        channel = number * parameters[L_WORDS]
-        if memory[channel + C_FIFO_HEAD] < 0:
-            memory[channel + C_FIFO_HEAD] = run
-        else:
-            runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
-        memory[channel + C_FIFO_TAIL] = run
-        wake[number] = min(wake[number], tick)
+        queue_run(
+            memory, parameters, runs, totals, wake, number, chunk, row * block_bursts + offset,
+            count, tick,
+        )  # fmt: skip
         burst += count
+
+
+@inlined
+def queue_run(memory, parameters, runs, totals, wake, number, chunk, burst, count, tick):  # type: ignore[no-untyped-def]
+    """Queue consecutive bursts of a chunk, by their number in a channel, at that channel."""
+    run = totals[X_FREE_RUN]
+    totals[X_FREE_RUN] = runs[run, F_NEXT]
+    runs[run, F_CHUNK] = chunk
+    runs[run, F_BURST] = burst
+    runs[run, F_COUNT] = count
+    runs[run, F_NEXT] = -1
+    runs[run, F_FROM] = tick
+    channel = number * parameters[L_WORDS]
+    if memory[channel + C_FIFO_HEAD] < 0:
+        memory[channel + C_FIFO_HEAD] = run
+    else:
+        runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
+    memory[channel + C_FIFO_TAIL] = run
+    wake[number] = min(wake[number], tick)
 
 
 @inlined

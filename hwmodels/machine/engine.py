@@ -14,21 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwmodels.dram.arrivals import accept, return_data
+from hwmodels.dram.arrivals import accept, queue_run, return_data
 from hwmodels.dram.bits import address_of
 from hwmodels.dram.compiled import entry, inlined, plain
 from hwmodels.dram.engine import step
-from hwmodels.dram.words import (
-    C_FIFO_HEAD,
-    C_FIFO_TAIL,
-    F_BURST,
-    F_CHUNK,
-    F_COUNT,
-    F_NEXT,
-    L_WORDS,
-    X_FINISHED,
-    X_FREE_RUN,
-)
+from hwmodels.dram.words import L_WORDS, X_FINISHED
 from hwmodels.machine import words as w
 
 BLOCK_BYTES = 256  # neighbouring bytes on one channel and in one slice
@@ -44,6 +34,14 @@ def mixed(number):  # type: ignore[no-untyped-def]
     word *= _MULTIPLIER
     word ^= word >> np.uint64(29)
     return np.int64(word >> np.uint64(2))
+
+
+@inlined
+def _moved(m, from_, to):  # type: ignore[no-untyped-def]
+    """Copy an event of the heap from one place to another."""
+    m[to] = m[from_]
+    m[to + w.E_ORDER] = m[from_ + w.E_ORDER]
+    m[to + w.E_WHAT] = m[from_ + w.E_WHAT]
 
 
 @plain
@@ -63,10 +61,7 @@ def push(m, at, sort, what):  # type: ignore[no-untyped-def]
         from_ = heap + above * w.E_WORDS
         if m[from_] <= at:
             break
-        to = heap + place * w.E_WORDS
-        m[to] = m[from_]
-        m[to + w.E_ORDER] = m[from_ + w.E_ORDER]
-        m[to + w.E_WHAT] = m[from_ + w.E_WHAT]
+        _moved(m, from_, heap + place * w.E_WORDS)
         place = above
     to = heap + place * w.E_WORDS
     m[to] = at
@@ -98,15 +93,9 @@ def pop(m):  # type: ignore[no-untyped-def]
             from_ += w.E_WORDS
         if not _later(m, last, from_):
             break
-        to = heap + place * w.E_WORDS
-        m[to] = m[from_]
-        m[to + w.E_ORDER] = m[from_ + w.E_ORDER]
-        m[to + w.E_WHAT] = m[from_ + w.E_WHAT]
+        _moved(m, from_, heap + place * w.E_WORDS)
         place = below
-    to = heap + place * w.E_WORDS
-    m[to] = m[last]
-    m[to + w.E_ORDER] = m[last + w.E_ORDER]
-    m[to + w.E_WHAT] = m[last + w.E_WHAT]
+    _moved(m, last, heap + place * w.E_WORDS)
     return found
 
 
@@ -646,19 +635,10 @@ def _enter(m, memory, parameters, runs, totals, wake, chunk, tick):  # type: ign
     record = m[w.O_CHUNKS] + chunk * w.H_WORDS
     number = m[record + w.H_CHANNEL]
     m[m[w.O_CHANNELS] + number] += m[m[w.O_SIZES] + chunk]
-    run = totals[X_FREE_RUN]
-    totals[X_FREE_RUN] = runs[run, F_NEXT]
-    runs[run, F_CHUNK] = chunk
-    runs[run, F_BURST] = m[record + w.H_BURST]
-    runs[run, F_COUNT] = m[record + w.H_BURSTS]
-    runs[run, F_NEXT] = -1
-    channel = number * parameters[L_WORDS]
-    if memory[channel + C_FIFO_HEAD] < 0:
-        memory[channel + C_FIFO_HEAD] = run
-    else:
-        runs[memory[channel + C_FIFO_TAIL], F_NEXT] = run
-    memory[channel + C_FIFO_TAIL] = run
-    wake[number] = min(wake[number], tick)
+    queue_run(
+        memory, parameters, runs, totals, wake, number, chunk, m[record + w.H_BURST],
+        m[record + w.H_BURSTS], tick,
+    )  # fmt: skip
 
 
 @entry

@@ -16,7 +16,7 @@ from hwmodels.machine import words as w
 from hwmodels.machine.program import KernelProgram, Launch
 from hwmodels.machine.simulation import MachineResult, blocks_at_once, depth_of, noted_run
 from hwmodels.machine.spec import MachineSpec
-from hwmodels.machine.steady import _cut, _of_stack, _whole_waves, cost_of, launch_time
+from hwmodels.machine.steady import cost_of, cut_launch, launch_time, of_stack, whole_waves
 
 # Stretches that a kernel's lanes hold at most, and the cost of the run that they are of; see
 # `steady.BUDGET`. A request notes up to three stretches for about ten of its cost.
@@ -90,20 +90,20 @@ def _followed(program: KernelProgram, machine: MachineSpec) -> tuple[KernelProgr
     if cost_of(launch, warm) <= LANES_BUDGET:
         return program, machine
     if machine.stacks > 1:
-        return _followed(_of_stack(program, launch, machine), machine.slice_of_stack())
+        return _followed(of_stack(program, launch, machine), machine.slice_of_stack())
     return replace(program, launches=(_shortened(launch, machine, warm),)), machine
 
 
 def _shortened(launch: Launch, machine: MachineSpec, warm: tuple[float, ...]) -> Launch:
     """Two waves of a launch's blocks, or one, with loops as long as the budget allows."""
     at_once = blocks_at_once(launch.kinds, machine) * machine.cores
-    waves = max(1, min(_WAVES, _whole_waves(launch, at_once)))
-    cut = _cut(launch, waves, 1.0, at_once)
+    waves = max(1, min(_WAVES, whole_waves(launch, at_once)))
+    cut = cut_launch(launch, waves, 1.0, at_once)
     longest = int(cut.stages.max())
     depth = max(depth_of(kind, machine) for kind in cut.kinds)
     least = min(1.0, (depth + _FEWEST_LOOPS) / max(longest, 1))
     share = max(min(1.0, LANES_BUDGET / cost_of(cut, warm)), least)
-    return _cut(launch, waves, share, at_once)
+    return cut_launch(launch, waves, share, at_once)
 
 
 def bins_of(end_ps: int, count: int) -> Stretches:

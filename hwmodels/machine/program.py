@@ -75,6 +75,8 @@ NOTHING = Work()
 class Block:
     """A kind of block, and what it needs of a core.
 
+    `held_fill` and `held_issue` are clocks of the matrix unit's fill and dependent instructions
+    that the times of prologue and stages hold already, from the chip where they were fitted.
     `stage_bytes` of shared memory belong to a stage in flight, `fixed_bytes` to the block;
     `in_flight` bounds the stages whose loads run ahead, `flight_bytes` (0: none) their bytes.
     """
@@ -91,6 +93,8 @@ class Block:
     threads: int = 128
     in_flight: int = 4
     flight_bytes: int = 0
+    held_fill: float = 0.0
+    held_issue: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +158,12 @@ class KernelProgram:
     def blocks(self) -> int:
         """Blocks of all launches."""
         return sum(launch.blocks for launch in self.launches)
+
+
+def spread_order(count: int) -> Counts:
+    """Numbers below `count` in an order of which every beginning is spread over all of them."""
+    golden = (5**0.5 - 1) / 2
+    return np.argsort(np.arange(count) * golden % 1.0, kind="stable")
 
 
 def equal_blocks(block: Block, count: int, stages: int, **more: object) -> Launch:

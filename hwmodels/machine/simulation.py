@@ -13,18 +13,12 @@ from hwmodels.dram.chip_memory import ChipController
 from hwmodels.dram.mapping import parse_mapping
 from hwmodels.dram.parameters import controller_memory, controller_parameters
 from hwmodels.machine import words as w
+from hwmodels.machine.live import PICOSECONDS
 from hwmodels.machine.program import Access, Block, KernelProgram, Launch, Work
-from hwmodels.machine.spec import PICOSECONDS, MachineSpec
+from hwmodels.machine.spec import MachineSpec
 from simulator.basis.errors import UnsupportedError
 
-STATE_NAMES = (
-    "launch", "no block", "prologue", "matrix", "vector", "wait", "pipe busy", "cache", "memory",
-    "links", "epilogue",
-)  # fmt: skip
 _MOST_CHUNKS = 1 << 19
-# Clocks of a matrix unit's fill and of dependent instructions on the chips where the waits of
-# kernels were fitted: only what a chip has beyond them is added.
-FITTED_FILL_CLOCKS = FITTED_ISSUE_CLOCKS = 32
 _PAGE = 4096
 Words = NDArray[np.int64]
 
@@ -59,6 +53,12 @@ class MachineResult:
         """Share of loaded bytes that the cache had, or that were already on their way."""
         asked = self.hit_bytes + self.missed_bytes + self.merged_bytes
         return (asked - self.missed_bytes) / asked if asked else 1.0
+
+    @property
+    def channel_balance(self) -> float:
+        """Mean channel over the fullest: 1 where all move as much."""
+        most = max(self.channel_bytes)
+        return sum(self.channel_bytes) / len(self.channel_bytes) / most if most else 1.0
 
     @property
     def mean_in_flight_chunks(self) -> float:
@@ -100,15 +100,6 @@ class Noted:
 def run_program(program: KernelProgram, machine: MachineSpec) -> MachineResult:
     """Run all launches of a kernel."""
     return noted_run(program, machine, 0).result
-
-
-def traced_run(
-    program: KernelProgram, machine: MachineSpec, lanes: int
-) -> tuple[MachineResult, Words]:
-    """Run all launches; also stretches of cores among the first so many: core, state, from, to."""
-    noted = noted_run(program, machine, lanes)
-    of_cores = noted.stretches[:, w.N_SORT] == w.OF_CORE
-    return noted.result, noted.stretches[of_cores, : w.N_TO + 1]
 
 
 def noted_run(program: KernelProgram, machine: MachineSpec, most: int) -> Noted:
@@ -194,7 +185,6 @@ class _Table:
         self.words: Words = np.zeros(at, np.int64)
         for name, place in self.at.items():
             self.words[name] = place
-        self.words[w.O_END] = at
         self.words[w.M_HEAP] = heap
         self.words[w.M_LANES] = lanes
         self._header()
@@ -294,9 +284,9 @@ class _Table:
                 at = w.K_PARTS + number * w.PART_WORDS
                 more = 0.0
                 if multiplies and number == w.PROLOGUE:
-                    more = self.machine.matrix_fill_clocks - FITTED_FILL_CLOCKS
+                    more = self.machine.matrix_fill_clocks - kind.held_fill
                 elif multiplies and number == w.LOOP:
-                    more = self.machine.matrix_issue_clocks - FITTED_ISSUE_CLOCKS
+                    more = self.machine.matrix_issue_clocks - kind.held_issue
                 row[at : at + w.PART_WORDS] = (
                     *self._work(work, more),
                     *self._accesses(accesses, places),
@@ -425,7 +415,7 @@ def _result(table: _Table, channels: Words) -> MachineResult:
         duration_ps=end,
         launches_ps=tuple(int(ended) for ended in launches[:, w.G_ENDED]),
         slots=slots,
-        states_ps=dict(zip(STATE_NAMES, map(int, states), strict=True)),
+        states_ps=dict(zip(w.STATE_NAMES, map(int, states), strict=True)),
         hit_bytes=int(words[w.T_HIT]),
         missed_bytes=int(words[w.T_MISS]),
         merged_bytes=int(words[w.T_MERGED]),

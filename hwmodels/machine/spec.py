@@ -9,8 +9,7 @@ from hwmodels.chip import ChipSpec
 from hwmodels.dram.chip_memory import chip_memory
 from hwmodels.dram.preset import DramPreset
 from hwmodels.llc.spec import CacheSpec, chip_cache
-
-PICOSECONDS = 10**12
+from hwmodels.machine.live import PICOSECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,19 @@ from typing import Any
 import numpy as np
 
 from hwmodels.bandwidth.stored import entry_key, stored
-from hwmodels.machine.program import ALL_ROWS, Access, Block, Counts, KernelProgram, Launch
+from hwmodels.machine.live import PICOSECONDS
+from hwmodels.machine.power import throttled_seconds
+from hwmodels.machine.program import (
+    ALL_ROWS,
+    Access,
+    Block,
+    Counts,
+    KernelProgram,
+    Launch,
+    spread_order,
+)
 from hwmodels.machine.simulation import MachineResult, blocks_at_once, depth_of, run_program
-from hwmodels.machine.spec import PICOSECONDS, MachineSpec
+from hwmodels.machine.spec import MachineSpec
 
 # Cost of the runs of one launch, in bursts of 32 bytes from memory; a request costs a few more.
 BUDGET = 1_000_000
@@ -32,7 +42,6 @@ _REQUEST_COST = 3
 _WAVES = (2, 4)
 _FEW_WAVES = (1, 2)
 _LOOPS = (4, 10)
-_GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -79,15 +88,11 @@ def _stage_cost(block: Block, warm: tuple[float, ...]) -> float:
 
 
 def kernel_time(program: KernelProgram, machine: MachineSpec, tdp_w: float) -> KernelTime:
-    """Launches one after the other; above the power limit the clock falls.
-
-    Assumes: power goes with the square of the clock, and the whole kernel stretches with it.
-    """
+    """Launches one after the other; above the power limit the clock falls."""
     launches = tuple(launch_time(program, i, machine) for i in range(len(program.launches)))
     seconds = sum(launch.duration_ps for launch in launches) / PICOSECONDS
-    excess = program.energy_j / max(seconds, 1e-12) / tdp_w
-    slower = seconds * (np.sqrt(excess) - 1.0) if excess > 1.0 else 0.0
-    return KernelTime(float(seconds + slower), float(slower), launches)
+    limited = float(throttled_seconds(seconds, program.energy_j / tdp_w))
+    return KernelTime(limited, limited - seconds, launches)
 
 
 def launch_time(program: KernelProgram, number: int, machine: MachineSpec) -> LaunchTime:
@@ -163,13 +168,13 @@ def _within(program: KernelProgram, machine: MachineSpec, budget: float) -> Laun
         result = run_program(program, machine)
         return LaunchTime(float(result.duration_ps), result, 0.0)
     if machine.stacks > 1:
-        program = _of_stack(program, launch, machine)
+        program = of_stack(program, launch, machine)
         machine = machine.slice_of_stack()
         return _within(program, machine, budget)
     return _extrapolated(program, launch, machine, warm, budget)
 
 
-def _of_stack(program: KernelProgram, launch: Launch, machine: MachineSpec) -> KernelProgram:
+def of_stack(program: KernelProgram, launch: Launch, machine: MachineSpec) -> KernelProgram:
     """A launch's blocks on one stack's share of the cores: as many a core, the last wave too."""
     part = machine.slice_of_stack()
     share = part.cores / machine.cores
@@ -190,8 +195,8 @@ def _even_runs(launch: Launch, count: int) -> Counts:
     place = launch.coordinates
     begins = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     lengths = np.diff(np.append(begins, launch.blocks))
-    # Runs by a low-discrepancy order, so that any number of them is spread over the launch.
-    order = np.argsort(np.arange(len(begins)) * _GOLDEN % 1.0, kind="stable")
+    # So that any number of runs is spread over the launch.
+    order = spread_order(len(begins))
     enough = int(np.searchsorted(np.cumsum(lengths[order]), count)) + 1
     runs = np.sort(order[:enough])
     found = np.concatenate([begins[run] + np.arange(lengths[run]) for run in runs])
@@ -252,10 +257,10 @@ def _extrapolated(
     at_once = blocks_at_once(launch.kinds, machine) * machine.cores
     longest = int(launch.stages.max())
     depth = max(depth_of(kind, machine) for kind in launch.kinds)
-    whole = _whole_waves(launch, at_once)
+    whole = whole_waves(launch, at_once)
 
     def cost(wave: int, share: float) -> float:
-        return cost_of(_cut(launch, wave, share, at_once), warm)
+        return cost_of(cut_launch(launch, wave, share, at_once), warm)
 
     waves: tuple[int, ...] = _WAVES
     if whole <= _FEW_WAVES[-1]:
@@ -269,13 +274,13 @@ def _extrapolated(
         loops = (max(last // 2, min(depth + _LOOPS[0], last - 1)), last)
     times = {
         (wave, loop): run_program(
-            replace(program, launches=(_cut(launch, wave, loop / longest, at_once),)), machine
+            replace(program, launches=(cut_launch(launch, wave, loop / longest, at_once),)), machine
         )
         for wave in waves
         for loop in loops
     }
     largest = times[waves[-1], loops[-1]]
-    extents = [_extent(_cut(launch, wave, 1.0, at_once), at_once) for wave in waves]
+    extents = [_extent(cut_launch(launch, wave, 1.0, at_once), at_once) for wave in waves]
     share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
     duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
     return LaunchTime(float(duration), largest, float(1.0 - share))
@@ -299,7 +304,7 @@ def least_ps(program: KernelProgram, machine: MachineSpec) -> float:
     return (cold / machine.peak_bytes_per_s + launch.gap_s + launch.end_s) * PICOSECONDS
 
 
-def _whole_waves(launch: Launch, at_once: int) -> int:
+def whole_waves(launch: Launch, at_once: int) -> int:
     """Blocks that every place has, at least."""
     if launch.core is not None:
         counts = np.bincount(launch.core)
@@ -307,7 +312,7 @@ def _whole_waves(launch: Launch, at_once: int) -> int:
     return launch.blocks // at_once
 
 
-def _cut(launch: Launch, waves: int, share: float, at_once: int) -> Launch:
+def cut_launch(launch: Launch, waves: int, share: float, at_once: int) -> Launch:
     """A launch with so many waves, whose loops are a share as long."""
     own = _kept(launch, _kept_blocks(launch, waves, at_once))
     if share >= 1.0:
@@ -318,7 +323,7 @@ def _cut(launch: Launch, waves: int, share: float, at_once: int) -> Launch:
 
 def _kept_blocks(launch: Launch, waves: int, at_once: int) -> Counts:
     """Numbers of the blocks that stay: without whole waves from the middle."""
-    drop = max(0, _whole_waves(launch, at_once) - waves)
+    drop = max(0, whole_waves(launch, at_once) - waves)
     if launch.core is None:
         head = max(0, waves // 2) * at_once
         return np.concatenate([np.arange(head), np.arange(head + drop * at_once, launch.blocks)])
@@ -327,7 +332,7 @@ def _kept_blocks(launch: Launch, waves: int, at_once: int) -> Counts:
     cores = launch.core[order]
     rank = np.arange(len(order)) - np.searchsorted(cores, cores)
     # The same share of each core's blocks, evenly spaced.
-    whole = _whole_waves(launch, at_once)
+    whole = whole_waves(launch, at_once)
     left = np.ceil(counts * ((whole - drop) / whole))[cores]
     kept = np.floor((rank + 1) * left / counts[cores]) > np.floor(rank * left / counts[cores])
     return np.sort(order[kept])

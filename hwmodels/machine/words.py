@@ -12,16 +12,16 @@ FAR = 1 << 60  # a time that never comes
 (
     M_CORES, M_SLOTS, M_SLICES, M_PARTITIONS, M_TICK_FS, M_NEAR_PS, M_FAR_PS, M_PATH_PS,
     M_SLICE_PS_A_KB, M_PORT_PS_A_KB, M_CROSS_PS_A_KB, M_LINK_PS_A_KB, M_LINE, M_SECTOR, M_WAYS,
-    M_SETS, M_CHANNELS, M_STACK_CHANNELS, M_STACKS, M_LAUNCHES, M_HEAP, M_LANES, M_EPOCH,
+    M_SETS, M_CHANNELS, M_STACK_CHANNELS, M_STACKS, M_LAUNCHES, M_HEAP, M_LANES,
     # Where the tables begin.
     O_REGIONS, O_ACCESSES, O_KINDS, O_LAUNCHES, O_BLOCKS, O_DEALT, O_CORES, O_SLOTS, O_SLICES,
     O_CROSSINGS, O_TAGS, O_VALID, O_STAMPS, O_PENDING, O_CHUNKS, O_SIZES, O_WRITES, O_LEFT,
-    O_FINISHED, O_WAITERS, O_HEAP, O_CHANNELS, O_LANES, O_END,
+    O_FINISHED, O_WAITERS, O_HEAP, O_CHANNELS, O_LANES,
     # Counts of a run.
     T_HEAP, T_ORDER, T_FREE_CHUNK, T_FREE_WAITER, T_LINK, T_HIT, T_MISS, T_MERGED, T_WARM,
     T_READ, T_WRITTEN, T_NEAR, T_FAR, T_CHUNKS, T_DRAM_PS, T_LANES, T_FAULT, T_PORT, T_SENT, T_OUT,
     T_EVENTS, HEADER_WORDS,
-) = range(69)  # fmt: skip
+) = range(67)  # fmt: skip
 FAULT_CHUNKS, FAULT_HEAP, FAULT_WAITERS, FAULT_STUCK = range(1, 5)
 
 # Regions: warm and kept in `SHARES`.
@@ -52,6 +52,10 @@ B_KIND, B_STAGES, B_PLACE, B_LAUNCH, B_WORDS = range(5)
     Z_LAUNCH, Z_EMPTY, Z_PROLOGUE, Z_MATRIX, Z_VECTOR, Z_WAIT, Z_PIPE, Z_LLC, Z_DRAM, Z_LINK,
     Z_EPILOGUE, STATES,
 ) = range(12)  # fmt: skip
+STATE_NAMES = (
+    "launch", "no block", "prologue", "matrix", "vector", "wait", "pipe busy", "cache", "memory",
+    "links", "epilogue",
+)  # fmt: skip
 
 # Cores: when their units and their port are free, what blocks may still take, time by state.
 (

@@ -107,7 +107,7 @@ def _forms(programs: Iterable[str]) -> list[object]:
         "moe": (
             moe_gemm.grouped_gemm_seconds,
             expert_tokens.expected_experts,
-            moe_layer.MoeFamily.elementwise,
+            moe_layer.MoeFamily.passed_bytes,
         ),
         "mhc_pre": (hyper_connection.warm_streams, hyper_connection._sites),
         "mhc_post": (hyper_connection._sites,),

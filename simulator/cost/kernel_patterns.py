@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from hwmodels.chip import ChipSpec
+from hwmodels.machine.live import PICOSECONDS
 from hwmodels.machine.program import KernelProgram
-from hwmodels.machine.spec import PICOSECONDS, MachineSpec, machine_of
+from hwmodels.machine.spec import MachineSpec, machine_of
 from hwmodels.machine.steady import LaunchTime, launch_time
 from simulator.cost.family_call import FamilyCall
 from simulator.cost.machine_calls import call_program
@@ -18,6 +17,7 @@ from simulator.cost.price import Target
 from simulator.cost.programs import CoreForm, program_calls
 from simulator.cost.question import AskedStep
 from simulator.cost.step import rank_graph
+from simulator.engine.entry_bytes import find_row_format
 from simulator.engine.kernel import Demand, Kernel
 from simulator.engine.lowering import lower
 from simulator.kernels.family import Family
@@ -27,8 +27,8 @@ from simulator.kernels.index_logits import IndexLogits
 from simulator.kernels.moe_layer import MoeFamily
 from workloads.run_stats import RunStats
 
-# A packed row of the cache: 448 FP8 values, 64 BF16 ones and 8 bytes of scales.
-PACKED_ROW_BYTES = 584
+# Format of a packed row of the cache, at which a gather is shown beside the engine's own.
+PACKED_ROWS = "kv_fp8"
 _Call = tuple[Kernel, FamilyCall]
 
 
@@ -81,7 +81,9 @@ def kernel_patterns(steps: Sequence[AskedStep]) -> Iterator[KernelPattern]:
             kernel, call = max(own, key=lambda one: weight(one, target.chip))
             program = call_program(call, target.chip)
             page = asked.deployment.layout.page_tokens if paged else None
-            for label, variant in _variants(pattern, program):
+            config = asked.config
+            packed = find_row_format(PACKED_ROWS).nbytes(config.head_dim, config.qk_rope_head_dim)
+            for label, variant in _variants(pattern, program, packed):
                 for cached in (True, False):
                     run = variant if cached else _uncached(variant)
                     yield _measured(label, kernel, call, run, machine, page, cached)
@@ -136,12 +138,14 @@ _PATTERNS: Mapping[str, tuple[Callable[..., bool], Callable[..., float], bool]] 
 }
 
 
-def _variants(pattern: str, program: KernelProgram) -> Iterator[tuple[str, KernelProgram]]:
+def _variants(
+    pattern: str, program: KernelProgram, packed_bytes: int
+) -> Iterator[tuple[str, KernelProgram]]:
     """The pattern's program; a gather also at packed rows, where the engine's are others."""
     yield pattern, program
     rows, *others = program.regions
-    if pattern == "sparse gather" and rows.run_bytes != PACKED_ROW_BYTES:
-        packed = replace(rows, run_bytes=PACKED_ROW_BYTES)
+    if pattern == "sparse gather" and rows.run_bytes != packed_bytes:
+        packed = replace(rows, run_bytes=packed_bytes)
         yield f"{pattern}, packed rows", replace(program, regions=(packed, *others))
 
 
@@ -195,7 +199,6 @@ def rates_of(launch: LaunchTime, around_s: float, machine: MachineSpec) -> dict[
     seconds = max(result.duration_ps / PICOSECONDS - around_s, 1e-12)
     moved = (result.read_bytes + result.written_bytes) / seconds * scale
     loaded = result.hit_bytes + result.missed_bytes + result.merged_bytes
-    channels = np.array(result.channel_bytes, dtype=np.float64)
     latency_ps = result.memory_wait_ps / result.chunks if result.chunks else 0.0
     return {
         "bytes_per_s": moved,
@@ -204,6 +207,6 @@ def rates_of(launch: LaunchTime, around_s: float, machine: MachineSpec) -> dict[
         "row_hit_rate": result.row_hit_rate,
         "llc_hit_rate": result.hit_rate,
         "latency_s": latency_ps / PICOSECONDS,
-        "channel_balance": float(channels.mean() / channels.max()) if channels.any() else 1.0,
+        "channel_balance": result.channel_balance,
         "extrapolated": launch.extrapolated,
     }

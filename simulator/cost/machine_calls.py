@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from hwmodels.chip import ChipSpec
 from hwmodels.machine.program import KernelProgram
 from simulator.cost import collectives, programs
 from simulator.cost.family_call import FamilyCall
 from simulator.kernels import sparse_core
-from simulator.kernels.attention_blocks import columns_of, core_blocks, gathering_blocks
+from simulator.kernels.attention_blocks import core_blocks, gathering_blocks
 from simulator.kernels.blocks import family_blocks
-from simulator.kernels.family import Family
+from simulator.kernels.family import Constants, Family, Sizes, columns_of, one
 from simulator.kernels.moved_blocks import collective_blocks, elementwise_blocks, waited
 from simulator.kernels.parts import Parts
 
-Sizes = Mapping[str, Any]
-Constants = Mapping[str, float]
 Builder = Callable[[FamilyCall, Sizes, ChipSpec, Constants], KernelProgram]
 
 
@@ -34,7 +31,7 @@ def _parts(call: FamilyCall, sizes: Sizes, chip: ChipSpec, constants: Constants)
 def _launches(
     call: FamilyCall, sizes: Sizes, chip: ChipSpec, constants: Constants
 ) -> KernelProgram:
-    return waited(float(_parts(call, sizes, chip, constants).total.reshape(-1)[0]))
+    return waited(one(_parts(call, sizes, chip, constants).total))
 
 
 def _sent(call: FamilyCall, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hwmodels.machine.live import to_ps
+from hwmodels.machine.power import throttled_seconds
 from hwmodels.machine.simulation import blocks_at_once
 from hwmodels.machine.spec import MachineSpec, machine_of
 from hwmodels.machine.steady import KernelTime, kernel_time
@@ -14,7 +15,7 @@ from simulator.cost.machine_calls import call_program
 from simulator.cost.machine_view import STATE_PLACES, MachineView
 from simulator.cost.price import Price, Target
 from simulator.engine.kernel import Demand
-from simulator.kernels import attention_blocks, moved_blocks, product_blocks
+from simulator.kernels import attention_blocks, moved_blocks, product_blocks, stream_blocks
 from simulator.kernels.causes import CAUSES, shared_out
 
 # Cause of what blocks spend their time on.
@@ -99,7 +100,7 @@ def _view(times: Sequence[KernelTime]) -> MachineView:
             else 0.0
         ),
         queued_chunks=by_time([r.mean_in_flight_chunks for r in results]),
-        channel_balance=min((_balance(r.channel_bytes) for r in results if r.chunks), default=1.0),
+        channel_balance=min((r.channel_balance for r in results if r.chunks), default=1.0),
         extrapolated=by_time([launch.extrapolated for launch in launches]),
     )
 
@@ -110,19 +111,14 @@ def _busy_share(states_ps: Mapping[str, int]) -> float:
     return 1.0 - (states_ps["no block"] + states_ps["launch"]) / whole if whole else 0.0
 
 
-def _balance(channel_bytes: Sequence[int]) -> float:
-    """Mean over the fullest channel: 1 where all have as much."""
-    most = max(channel_bytes)
-    return sum(channel_bytes) / len(channel_bytes) / most if most else 1.0
-
-
 def machine_assumed() -> tuple[object, ...]:
     """What stands behind a kernel that the machine ran, beyond its family's constants."""
     from hwmodels.machine import engine, steady
 
     return (
-        machine_price, engine, engine._send, steady, steady.kernel_time, machine_of,
+        machine_price, engine, engine._send, steady, machine_of,
         MachineSpec.tick_fs, MachineSpec.slice_of_stack, blocks_at_once,
         moved_blocks.after_first_load, moved_blocks.passed, moved_blocks.collective_blocks,
-        attention_blocks._core_block, product_blocks._grouped, product_blocks._tensorrt_kernel,
+        attention_blocks._core_block, product_blocks._Pipeline.of, product_blocks._expert_block,
+        stream_blocks._tensorrt_kernel, throttled_seconds,
     )  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hwmodels.machine.words import STATE_NAMES
+
 # What blocks spend the time on, in the order in which reports list it. `power`: what the clock
 # that the power limit holds down adds.
-STATES = (
-    *("launch", "no block", "prologue", "matrix", "vector", "wait", "pipe busy", "cache", "memory"),
-    *("links", "epilogue", "power"),
-)
+STATES = (*STATE_NAMES, "power")
 STATE_PLACES = {state: place for place, state in enumerate(STATES)}
 # In these a block's own units work; in all others it stands still or has not begun.
 WORKING = ("matrix", "vector")

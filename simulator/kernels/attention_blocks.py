@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +10,7 @@ from hwmodels.chip import ChipSpec
 from hwmodels.machine.program import (
     Access,
     Block,
+    Counts,
     KernelProgram,
     Launch,
     Region,
@@ -22,21 +21,23 @@ from simulator.engine.kernel_section import CoreRule
 from simulator.kernels import index_logits, sparse_core, top_k
 from simulator.kernels.constants_file import fitted_chip
 from simulator.kernels.core_rates import core_rate
-from simulator.kernels.moved_blocks import THREAD_REGISTERS_BYTES, after_first_load, passed
+from simulator.kernels.family import Constants, Sizes, columns_of, one
+from simulator.kernels.moved_blocks import (
+    LEAST_BYTES,
+    THREAD_REGISTERS_BYTES,
+    after_first_load,
+    passed,
+)
 from simulator.kernels.sparse_core import BF16_BYTES, BLOCK_KEYS, KeyTime, Queries
 from simulator.kernels.warmth import warm_share
 
-Sizes = Mapping[str, Any]
-Constants = Mapping[str, float]
-
-
-def columns_of(sizes: Sizes) -> dict[str, np.ndarray]:
-    """Sizes of one call as columns of one row."""
-    return {name: np.array([value]) for name, value in sizes.items()}
-
-
-def _one(value: Any) -> float:
-    return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
+# Three groups of 128 threads, one of them with all registers that a thread may have (guessed: the
+# usual form of such kernels on Hopper).
+ATTENTION_THREADS = 384
+ATTENTION_REGISTERS_BYTES = 128 * 255 * 4
+# Stages of keys that are loaded ahead: two buffers of the core (FlashMLA 9241ae3), three of the
+# logits' units (guessed), and passes of scores in a search (guessed).
+CORE_STAGES, UNIT_STAGES, SEARCH_STAGES = 2, 3, 4
 
 
 def dealt_units(lengths: np.ndarray, cores: int, share: int) -> np.ndarray:
@@ -77,52 +78,58 @@ def dealt_rows(rows: int, blocks: int, cores: int, share: int) -> np.ndarray:
 
 
 def _key_work(
-    key: KeyTime, q: Queries, held: int, math: str, chip: ChipSpec, converted: bool
+    key: KeyTime, q: Queries, held: int, math: str, chip: ChipSpec, converted: bool, scale: float
 ) -> Work:
-    """One block of keys: matrix units at their rate, and what the softmax and conversion add."""
-    matrix = _one(q.macs) * held / core_rate(chip, math).macs_per_clock * BLOCK_KEYS
-    whole = _one(key.converted if converted else key.plain) * BLOCK_KEYS
+    """One block of keys: matrix units at their rate, and what the softmax and conversion add.
+
+    `scale`: keys of a stage over those of a block, where the mean number of blocks is not whole.
+    """
+    keys = BLOCK_KEYS * scale
+    matrix = one(q.macs) * held / core_rate(chip, math).macs_per_clock * keys
+    whole = one(key.converted if converted else key.plain) * keys
     return Work(matrix=matrix, vector=max(whole - matrix, 0.0))
 
 
 def _core_block(
-    q: Queries, held: int, tiles: int, work: Work, begin: float, distinct: int
+    q: Queries, values: float, held: int, tiles: int, work: Work, begin: float, chip: ChipSpec
 ) -> Block:
     """A block that walks keys of one query's heads.
 
-    Assumes: a stage keeps its keys as stored and as they are multiplied, in BF16; two stages and
-        the heads' queries fill a core.
+    Assumes: stages hold their keys as they are multiplied, in BF16; what is stored narrower passes
+        through registers. Beside them the heads' queries stay in shared memory.
     """
-    stage = int(BLOCK_KEYS * _one(q.key_bytes))
-    operands = max(32, int(_one(q.operand_bytes) / max(_one(q.tokens) * tiles, 1.0) / 2))
+    stage = int(BLOCK_KEYS * one(q.key_bytes))
+    operands = max(LEAST_BYTES, int(one(q.operand_bytes) / max(one(q.tokens) * tiles, 1.0) / 2))
+    distinct = max(1, int(one(q.cache_bytes) / stage))
+    fitted = fitted_chip(chip)
     return Block(
         prologue=Work(wait=begin),
         stage=work,
-        accesses=(
-            Access(region=0, nbytes=stage, row_bytes=stage, divide=tiles, modulo=max(distinct, 1)),
-        ),
+        accesses=(Access(region=0, nbytes=stage, row_bytes=stage, divide=tiles, modulo=distinct),),
         last_accesses=(Access(region=1, nbytes=operands, row_bytes=2 * operands, stores=True),),
-        stage_bytes=stage,
-        fixed_bytes=int(held * BLOCK_KEYS * 8 * BF16_BYTES),
-        registers_bytes=128 * 255 * 4,
-        threads=384,
-        in_flight=2,
+        stage_bytes=int(BLOCK_KEYS * values * BF16_BYTES),
+        fixed_bytes=int(held * values * BF16_BYTES),
+        registers_bytes=ATTENTION_REGISTERS_BYTES,
+        threads=ATTENTION_THREADS,
+        in_flight=CORE_STAGES,
+        held_fill=fitted.matrix_fill_clocks,
+        held_issue=fitted.matrix_issue_clocks,
     )
 
 
 def _core_regions(q: Queries, chip: ChipSpec) -> tuple[Region, Region]:
     total = q.operand_bytes + q.cache_bytes
-    warm = _one(warm_share(total, chip))
-    touched = max(_one(q.tokens * q.blocks * BLOCK_KEYS * q.key_bytes), 1.0)
+    warm = one(warm_share(total, chip))
+    touched = max(one(q.tokens * q.blocks * BLOCK_KEYS * q.key_bytes), 1.0)
     # Keys that several queries read are cached: misses are spread over all reads.
-    cold = (1.0 - warm) * min(1.0, _one(q.cache_bytes) / touched)
+    cold = (1.0 - warm) * min(1.0, one(q.cache_bytes) / touched)
     keys = Region(
-        nbytes=max(int(_one(q.cache_bytes)), int(BLOCK_KEYS * _one(q.key_bytes))),
-        run_bytes=max(32, int(_one(q.run_bytes))),
+        nbytes=max(int(one(q.cache_bytes)), int(BLOCK_KEYS * one(q.key_bytes))),
+        run_bytes=max(LEAST_BYTES, int(one(q.run_bytes))),
         warm=1.0 - cold,
         kept=0.0,
     )
-    return keys, Region(nbytes=max(int(_one(q.operand_bytes)), 64), warm=warm)
+    return keys, Region(nbytes=max(int(one(q.operand_bytes)), LEAST_BYTES), warm=warm)
 
 
 def core_blocks(
@@ -130,53 +137,39 @@ def core_blocks(
 ) -> KernelProgram:
     """Sparse attention in the form of an engine's rule: dealt, or tiles in waves."""
     q = Queries.of(columns_of(sizes))
-    prefill = _one(q.new) > 1
+    prefill = one(q.new) > 1
     tiles_by_core = {**rule.head_tile, **(rule.gathered_head_tile if form == "gathered" else {})}
     held = sparse_core.held_heads(tiles_by_core, chip)
-    tiles = int(_one(q.tiles(held)))
-    regions = _core_regions(q, chip)
-    launch = chip.launch_gap_s
-    keys = q.blocks * BLOCK_KEYS
-    blocks = _one(q.blocks)
-    more: list[Launch] = []
+    tiles = int(one(q.tiles(held)))
+    launch, blocks, keys = chip.launch_gap_s, one(q.blocks), q.blocks * BLOCK_KEYS
     if form == "two_lists":
         keys = q.window + q.padded_extra
-        blocks = _one(np.ceil(np.minimum(q.past + 1, q.window) / BLOCK_KEYS)) + _one(
-            q.padded_extra / BLOCK_KEYS
-        )
+        first = np.minimum(q.past + 1, q.window) / BLOCK_KEYS
+        blocks = one(np.ceil(first)) + one(q.padded_extra) / BLOCK_KEYS
         launch = constants["launch"]
         if prefill:
-            blocks = _one(keys) / BLOCK_KEYS
-            gather = _one(q.requests) * constants["gather"]
-            launch += sparse_core.PREFILL_EXTRA_KERNELS * chip.launch_gap_s + gather
+            blocks = one(keys) / BLOCK_KEYS
+            launch += sparse_core.PREFILL_EXTRA_KERNELS * chip.launch_gap_s
+            launch += one(q.requests) * constants["gather"]
+    dealt = form == "dealt" or (form == "two_lists" and not prefill)
     key = KeyTime.of(q, keys, held, math, chip, constants)
-    is_dealt = form == "dealt" or (form == "two_lists" and not prefill)
-    work = _key_work(key, q, held, math, chip, is_dealt)
-    begin = constants["query_cycles"] if form != "waves" else 0.0
-    fitted = fitted_chip(chip)
-    begin = max(0.0, begin - fitted.llc_latency_s * fitted.clock_hz)
-    distinct = int(_one(q.cache_bytes) / (BLOCK_KEYS * _one(q.key_bytes)))
-    block = _core_block(q, held, tiles, work, begin, distinct)
-    queries = round(_one(q.tokens))
     whole = max(1, round(blocks))
-    scale = blocks / whole
-    block = _scaled(block, scale)
-    stage_bytes = BLOCK_KEYS * _one(q.key_bytes)
-    gap = after_first_load(launch, chip, regions[0].warm, stage_bytes)
-    if is_dealt:
+    work = _key_work(key, q, held, math, chip, dealt, blocks / whole)
+    fitted = fitted_chip(chip)
+    begin = constants["query_cycles"] if form != "waves" else 0.0
+    begin = max(0.0, begin - fitted.llc_latency_s * fitted.clock_hz)
+    block = _core_block(q, float(sizes["values"]), held, tiles, work, begin, chip)
+    regions = _core_regions(q, chip)
+    loaded = sum(access.nbytes for access in block.accesses)
+    gap = after_first_load(launch, chip, regions[0].warm, loaded)
+    queries = round(one(q.tokens))
+    if dealt:
         own = _dealt_queries(block, queries, whole, tiles, chip, gap)
     else:
-        own = equal_blocks(
-            block, queries * tiles, whole, gap_s=gap, place=np.arange(queries * tiles) * whole
-        )
-    return KernelProgram(regions=regions, launches=(*more, own), name="core")
-
-
-def _scaled(block: Block, scale: float) -> Block:
-    """The block with stages of a fraction more keys, where a mean of blocks is no whole number."""
-    work = block.stage
-    stage = Work(matrix=work.matrix * scale, vector=work.vector * scale, wait=work.wait * scale)
-    return replace(block, stage=stage)
+        # Tiles of one query's heads read the same keys.
+        place = np.repeat(np.arange(queries) * whole, tiles) * tiles
+        own = equal_blocks(block, queries * tiles, whole, gap_s=gap, place=place)
+    return KernelProgram(regions=regions, launches=(own,), name="core")
 
 
 def _dealt_queries(
@@ -203,12 +196,14 @@ def _dealt_queries(
 def gathering_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     """The gather of all entries: passes at the pace of elementwise kernels."""
     parts = sparse_core.gathering(columns_of(sizes), chip, constants)
-    moved = _one(parts.seconds["vector"]) * constants["move"] * chip.core_count * chip.clock_hz
-    clocks = _one(parts.seconds["vector"]) * chip.clock_hz
-    warm = _one(warm_share(np.array([moved]), chip))
+    moved = one(parts.seconds["vector"]) * constants["move"] * chip.core_count * chip.clock_hz
+    clocks = one(parts.seconds["vector"]) * chip.clock_hz
+    warm = one(warm_share(np.array([moved]), chip))
     launch = passed(moved, clocks, chip, 0.0, warm)
     return KernelProgram(
-        regions=(Region(nbytes=max(int(moved), 64), warm=warm),), launches=(launch,), name="gather"
+        regions=(Region(nbytes=max(int(moved), LEAST_BYTES), warm=warm),),
+        launches=(launch,),
+        name="gather",
     )
 
 
@@ -220,84 +215,102 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
     """Index logits: units of 256 keys of all rows, dealt to the cores in equal runs."""
     columns = columns_of(sizes)
     c = {n: np.asarray(v, dtype=np.float64) for n, v in columns.items() if n != "math"}
-    requests, new, past = (int(_one(c[n])) for n in ("requests", "new", "past"))
-    ratio = _one(c["ratio"])
-    cores = chip.core_count
-    math = str(sizes["math"])
-    pairs = max(_one(c["pairs"]), 1.0)
-    padded = _one(index_logits.padded_share(c["page_rows"], chip))
-    key = _one(index_logits._key_cycles(columns, c, chip, constants["vector_ops_per_clock"]))
-    matrix = _one(c["macs"]) / pairs / core_rate(chip, math).macs_per_clock
-    unit = index_logits.UNIT_KEYS * padded
-    unit_bytes = int(index_logits.UNIT_KEYS * _one(c["key_bytes"]))
-    seen = past + 1 + np.arange(new)
-    lengths = np.maximum(np.floor(seen / ratio / index_logits.UNIT_KEYS).astype(np.int64) + 1, 1)
-    rows = np.tile(lengths, requests)
-    share = max(1, -(-int(rows.sum()) // cores))
-    pieces = dealt_units(rows, cores, share)
-    stride = int(lengths[-1])
-    used = np.unique(pieces[:, 0])
-    begins = np.bincount(pieces[:, 0])[used]
-    units = np.bincount(pieces[:, 0], weights=pieces[:, 3])[used].astype(np.int64)
-    first = np.searchsorted(pieces[:, 0], used)
-    place = (pieces[first, 1] // new) * stride + pieces[first, 2]
-    # The loads of a row go on behind those of the row before, so that a begin is a wait among the
-    # units of its core; the scheduling warp's search waits only where units do not hide it.
-    waits = (begins - 1) * constants["row_cycles"] / units
-    if "scan_cycles" in constants:
-        scan = constants["scan_cycles"] * requests * new / index_logits.SCANNED_AT_ONCE
-        searched = np.ceil(requests * new / cores) * scan
-        waits = waits + np.maximum(searched / units - unit * key - waits, 0.0)
+    rows = index_logits.Rows(c["requests"], c["new"], c["past"], c["ratio"])
+    runs = _UnitRuns.of(rows, chip.core_count)
+    pairs = max(one(c["pairs"]), 1.0)
+    key = one(index_logits.key_cycles(columns, c, chip, constants["vector_ops_per_clock"]))
+    matrix = one(c["macs"]) / pairs / core_rate(chip, str(sizes["math"])).macs_per_clock
+    unit = index_logits.UNIT_KEYS * one(index_logits.padded_share(c["page_rows"], chip))
+    waits = runs.waits(unit * key, one(rows.requests * rows.new), chip, constants)
     levels, kind = np.unique(np.rint(waits / _WAIT_STEP).astype(np.int64), return_inverse=True)
-    keys_bytes = requests * (past + new) / ratio * _one(c["key_bytes"])
-    once = keys_bytes + pairs * 4 + requests * new * _one(c["query_bytes"])
-    warm = _one(warm_share(np.array([2.0 * once]), chip))
-    passes = min(new, index_logits.ROWS_OUT_OF_STEP + requests * new / cores)
-    again = keys_bytes * (passes - 1.0) * (1.0 - _one(warm_share(np.array([keys_bytes]), chip)))
-    touched = float(units.sum()) * unit_bytes
-    cold = min(1.0, ((1.0 - warm) * keys_bytes + again) / touched)
     stage = Work(matrix=matrix * unit, vector=max(key - matrix, 0.0) * unit)
-    accesses = (
-        Access(region=0, nbytes=unit_bytes, row_bytes=unit_bytes),
-        Access(
-            region=1,
-            nbytes=index_logits.UNIT_KEYS * index_logits.SCORE_BYTES,
-            row_bytes=index_logits.UNIT_KEYS * index_logits.SCORE_BYTES,
-            stores=True,
-        ),
-    )
+    nbytes = int(index_logits.UNIT_KEYS * one(c["key_bytes"]))
+    scores = index_logits.UNIT_KEYS * index_logits.SCORE_BYTES
+    fitted = fitted_chip(chip)
     kinds = tuple(
         Block(
             stage=replace(stage, wait=level * _WAIT_STEP),
-            accesses=accesses,
-            stage_bytes=unit_bytes,
-            fixed_bytes=int(_one(c["query_bytes"])) * 2,
-            registers_bytes=128 * 255 * 4,
-            threads=384,
-            in_flight=3,
+            accesses=(
+                Access(region=0, nbytes=nbytes, row_bytes=nbytes),
+                Access(region=1, nbytes=scores, row_bytes=scores, stores=True),
+            ),
+            stage_bytes=nbytes,
+            # Queries of this row and of the next.
+            fixed_bytes=2 * int(one(c["query_bytes"])),
+            registers_bytes=ATTENTION_REGISTERS_BYTES,
+            threads=ATTENTION_THREADS,
+            in_flight=UNIT_STAGES,
+            held_fill=fitted.matrix_fill_clocks,
+            held_issue=fitted.matrix_issue_clocks,
         )
         for level in levels.tolist()
     )
-    run = max(32, int(_one(c["run_bytes"])))
-    regions = (
-        Region(
-            nbytes=max(requests * stride * unit_bytes, unit_bytes),
-            run_bytes=run,
-            # What the rows of a request read again is cached: misses are spread over all reads.
-            warm=1.0 - cold,
-            kept=0.0,
-        ),
-        Region(nbytes=max(int(pairs * 4), 1024), warm=warm),
+    moved = index_logits.Traffic.of(rows, c, chip)
+    cold = (1.0 - one(moved.warm)) * one(moved.keys) + one(moved.again)
+    # What the rows of a request read again is cached: misses are spread over all reads.
+    warm = 1.0 - min(1.0, cold / (float(runs.units.sum()) * nbytes))
+    keys = Region(
+        nbytes=runs.distinct * nbytes,
+        run_bytes=max(LEAST_BYTES, int(one(c["run_bytes"]))),
+        warm=warm,
+        kept=0.0,
     )
+    written = int(max(pairs * index_logits.SCORE_BYTES, scores))
     launch = Launch(
         kinds=kinds,
         kind=kind.reshape(-1),
-        stages=units,
-        core=used,
-        place=place,
-        gap_s=after_first_load(constants["launch"], chip, warm, unit_bytes),
+        stages=runs.units,
+        core=runs.core,
+        place=runs.place,
+        gap_s=after_first_load(constants["launch"], chip, one(moved.warm), nbytes),
     )
-    return KernelProgram(regions=regions, launches=(launch,), name="index logits")
+    return KernelProgram(
+        regions=(keys, Region(nbytes=written, warm=one(moved.warm))),
+        launches=(launch,),
+        name="index logits",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitRuns:
+    """Runs of units that cores walk: core, rows begun, units, and the first unit's place.
+
+    Units of one request stand side by side, those of all requests in `distinct` places.
+    """
+
+    core: Counts
+    begins: Counts
+    units: Counts
+    place: Counts
+    distinct: int
+
+    @classmethod
+    def of(cls, rows: index_logits.Rows, cores: int) -> _UnitRuns:
+        """All rows' units in equal, contiguous shares."""
+        requests, new, past = (int(one(v)) for v in (rows.requests, rows.new, rows.past))
+        seen = past + 1 + np.arange(new)
+        lengths = (seen / one(rows.ratio) / index_logits.UNIT_KEYS).astype(np.int64) + 1
+        every = np.tile(lengths, requests)
+        pieces = dealt_units(every, cores, max(1, -(-int(every.sum()) // cores)))
+        core, first, begins = np.unique(pieces[:, 0], return_index=True, return_counts=True)
+        units = np.bincount(pieces[:, 0], weights=pieces[:, 3])[core].astype(np.int64)
+        place = pieces[first, 1] // new * lengths[-1] + pieces[first, 2]
+        return cls(core, begins, units, place, requests * int(lengths[-1]))
+
+    def waits(
+        self, unit_clocks: float, rows: float, chip: ChipSpec, constants: Constants
+    ) -> np.ndarray:
+        """Clocks of waits among the units of each run, a unit.
+
+        The loads of a row go on behind those of the row before, so that a begin is a wait among the
+        units of its core; the scheduling warp's search waits only where units do not hide it.
+        """
+        waits = (self.begins - 1) * constants["row_cycles"] / self.units
+        if "scan_cycles" in constants:
+            scan = constants["scan_cycles"] * rows / index_logits.SCANNED_AT_ONCE
+            searched = np.ceil(rows / chip.core_count) * scan
+            waits = waits + np.maximum(searched / self.units - unit_clocks - waits, 0.0)
+        return np.asarray(waits)
 
 
 # Scores that a block of the search takes in at once: 1,024 threads with four each.
@@ -306,11 +319,11 @@ _SEARCH_STEP = 4096
 
 def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     """Search of the largest scores: a block a row, in the second version a cluster of them."""
-    call = top_k._Calls.of(columns_of(sizes))
-    rows, searched, keys, k = (_one(v) for v in (call.rows, call.searched, call.keys, call.k))
+    call = top_k.SearchedRows.of(columns_of(sizes))
+    rows, searched, keys, k = (one(v) for v in (call.rows, call.searched, call.keys, call.k))
     ties = bool(call.ties[0])
-    score = constants["op_cycles"] * _one(call.ops)
-    cold = 1.0 - _one(warm_share(call.searched * call.keys * call.score_bytes, chip))
+    score = constants["op_cycles"] * one(call.ops)
+    cold = 1.0 - one(warm_share(call.searched * call.keys * call.score_bytes, chip))
     parts = 1
     wait = again = end = 0.0
     if version == 1:
@@ -329,7 +342,7 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
             again = constants["tie_row_cycles"]
     steps = max(1, round(keys / parts / _SEARCH_STEP)) if searched else 0
     each = keys / parts / max(steps, 1)
-    nbytes = max(32, int(each * _one(call.score_bytes)))
+    nbytes = max(LEAST_BYTES, int(each * one(call.score_bytes)))
     threads = int(min(top_k.FULL_THREADS, max(k, 128))) if version == 1 else top_k.FULL_THREADS
     plain = Block(
         prologue=Work(vector=short),
@@ -344,14 +357,14 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
         stage=Work(vector=score * each, wait=wait * each),
         epilogue=Work(vector=again / top_k.TIE_OVERLAP, wait=again / top_k.TIE_OVERLAP),
         accesses=(Access(region=0, nbytes=nbytes, row_bytes=nbytes * max(steps, 1)),),
-        in_flight=4,
+        in_flight=SEARCH_STAGES,
     )
     many, few = round(searched) * parts, max(0, round(rows - searched))
     if many + few == 0:
         few = 1
     kind = np.concatenate([np.zeros(many, np.int64), np.ones(few, np.int64)])
     stages = np.where(kind == 0, steps, 0)
-    region = Region(nbytes=max(many * nbytes * max(steps, 1), 64), warm=1.0 - cold)
+    region = Region(nbytes=max(many * nbytes * max(steps, 1), LEAST_BYTES), warm=1.0 - cold)
     launch = Launch(
         kinds=(search, plain),
         kind=kind,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hwmodels.chip import ChipSpec
 from hwmodels.machine.program import KernelProgram
-from simulator.kernels.attention_blocks import columns_of, index_blocks, top_k_blocks
-from simulator.kernels.family import Family
+from simulator.kernels.attention_blocks import index_blocks, top_k_blocks
+from simulator.kernels.family import Constants, Family, Sizes, columns_of
 from simulator.kernels.gemm import GemmFamily
 from simulator.kernels.graph_all_reduce import GraphAllReduce
 from simulator.kernels.hyper_connection import HyperConnectionPost, HyperConnectionPre
@@ -16,11 +16,10 @@ from simulator.kernels.index_logits import IndexLogits
 from simulator.kernels.moe_layer import MoeFamily
 from simulator.kernels.moved_blocks import collective_blocks
 from simulator.kernels.nccl import NcclAllToAll, NcclRing
-from simulator.kernels.product_blocks import gemm_blocks, moe_blocks, post_blocks, pre_blocks
+from simulator.kernels.product_blocks import gemm_blocks, moe_blocks
+from simulator.kernels.stream_blocks import post_blocks, pre_blocks
 from simulator.kernels.top_k import TopKFirst, TopKSecond
 
-Sizes = Mapping[str, Any]
-Constants = Mapping[str, float]
 Builder = Callable[[Any, Sizes, ChipSpec, Constants], KernelProgram]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,20 @@ from simulator.kernels.parts import Parts
 
 # Numbers are float64 arrays, text is an array of str.
 Columns = Mapping[str, NDArray[np.generic]]
+# Sizes of one call by name, and constants.
+Sizes = Mapping[str, Any]
+Constants = Mapping[str, float]
 MOST_CONSTANTS = 5
+
+
+def columns_of(sizes: Sizes) -> dict[str, NDArray[np.generic]]:
+    """Sizes of one call as columns of one row."""
+    return {name: np.array([value]) for name, value in sizes.items()}
+
+
+def one(value: Any) -> float:
+    """The number of a call that stands alone, of an array of one or as it is."""
+    return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
 
 
 class Family(ABC):

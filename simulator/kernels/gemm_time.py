@@ -79,7 +79,16 @@ class _TileTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gemm:
+class StageTimes:
+    """Seconds of one K block on a core: its matrix work and wait; and of writing a tile."""
+
+    matrix: Floats
+    wait: Floats
+    epilogue: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
     """Calls of one kernel on one chip."""
 
     m: Floats
@@ -120,6 +129,21 @@ class _Gemm:
         tiles = tiles_of(self.m, tokens) * tiles_of(self.n, columns) * splits
         waves = waves_of(tiles, chip.core_count)
         blocks = tiles_of(self.k / splits, form.k_block)
+        stage = self.stage_times(tokens, columns)
+        sums = np.where(splits > 1, self.m * self.n * ACCUMULATOR_BYTES * (splits + 1.0), 0.0)
+        return _TileTimes(
+            waves * blocks * stage.matrix,
+            waves * blocks * stage.wait,
+            waves * stage.epilogue,
+            sums / chip.llc_bandwidth_bytes_per_s,
+            np.where(splits > 1, self.constants.get("join", 0.0) * MICRO, 0.0),
+            tiles * blocks * tokens * columns * form.k_block * self.work,
+            sums,
+        )
+
+    def stage_times(self, tokens: Floats, columns: Floats) -> StageTimes:
+        """Seconds of one K block of a tile, and of the tile's end."""
+        form, chip = self.kernel.format, self.chip
         matrix = 2.0 * tokens * columns * form.k_block * self.work / self.core_rate()
         wait = np.full_like(matrix, self.constants["block_wait"] / chip.clock_hz)
         if self.kernel.waits == "latency":
@@ -128,16 +152,13 @@ class _Gemm:
         if not self.kernel.overlaps_epilogue:
             rate = move_rate(chip, self.constants) / chip.core_count
             epilogue = tokens * columns * OUTPUT_BYTES / rate
-        split = splits > 1
-        sums = self.m * self.n * ACCUMULATOR_BYTES * (splits + 1.0)
-        return _TileTimes(
-            waves * blocks * matrix,
-            waves * blocks * wait,
-            waves * epilogue,
-            np.where(split, sums / chip.llc_bandwidth_bytes_per_s, 0.0),
-            np.where(split, self.constants.get("join", 0.0) * MICRO, 0.0),
-            tiles * blocks * tokens * columns * form.k_block * self.work,
-            np.where(split, sums, 0.0),
+        return StageTimes(matrix, wait, epilogue)
+
+    @property
+    def around_bytes(self) -> Floats:
+        """Activations and output."""
+        return (
+            self.m * self.k * self.kernel.format.activation_bytes + self.m * self.n * OUTPUT_BYTES
         )
 
     def memory_seconds(self, weights_warm: Floats) -> Floats:
@@ -145,10 +166,8 @@ class _Gemm:
 
         Assumes: activations and output stay in cache between kernels as far as they fit.
         """
-        form = self.kernel.format
-        weights = self.weight_bytes
-        around = self.m * self.k * form.activation_bytes + self.m * self.n * OUTPUT_BYTES
-        cold = weights * (1.0 - weights_warm)
+        around = self.around_bytes
+        cold = self.weight_bytes * (1.0 - weights_warm)
         cold = cold + around * (1.0 - warm_share(around, self.chip, ROTATION_FADE))
         return cold / (memory_bytes_per_s(self.chip) * self.constants["stream"])
 
@@ -157,10 +176,11 @@ class _Gemm:
         times, best = self._compared(memory)
         return times.of_tile(best)
 
-    def shape(self, memory: Floats) -> Floats:
+    def shape(self, weights_warm: Floats) -> tuple[int, int, int]:
         """Tokens, columns and K splits of that shape, for the first call."""
-        _, best = self._compared(memory)
-        return self.kernel.tiling(self.chip).table[:, best[0]]
+        _, best = self._compared(self.memory_seconds(weights_warm))
+        tokens, columns, splits = self.kernel.tiling(self.chip).table[:, best[0]]
+        return int(tokens), int(columns), int(splits)
 
     def _compared(self, memory: Floats) -> tuple[_TileTimes, NDArray[np.intp]]:
         """Times of all shapes, and for each call the number of the fastest."""
@@ -207,14 +227,18 @@ def move_rate(chip: ChipSpec, constants: Mapping[str, float]) -> float:
     return constants["move"] * chip.core_count * chip.clock_hz
 
 
+def quantised_bytes(m: Floats, k: Floats, form: OperandFormat) -> Floats:
+    """Bytes that a quantise kernel reads and writes."""
+    return m * k * (2.0 * form.passes + form.activation_bytes)
+
+
 def quantise_seconds(
     m: Floats, k: Floats, form: OperandFormat, chip: ChipSpec, constants: Mapping[str, float]
 ) -> dict[str, Floats]:
     """Quantise kernel of m x k activations: its launch, reads of BF16 and writes of the format."""
-    moved = m * k * (2.0 * form.passes + form.activation_bytes)
     return {
         "launch": np.full(m.shape, chip.launch_gap_s),
-        "vector": moved / move_rate(chip, constants),
+        "vector": quantised_bytes(m, k, form) / move_rate(chip, constants),
     }
 
 
@@ -240,7 +264,7 @@ def gemm_parts(
     rows, columns, depth, warm = _broadcast(m, n, k, weights_warm)
     stored = columns * depth * kernel.format.weight_bytes
     one = np.ones_like(rows)
-    gemm = _Gemm(rows, columns, depth, kernel, chip, constants, stored, one)
+    gemm = Gemm(rows, columns, depth, kernel, chip, constants, stored, one)
     return _parts(gemm, warm, one * quantise)
 
 
@@ -249,20 +273,14 @@ def gemm_of(
     calls: Mapping[str, NDArray[np.generic]],
     chip: ChipSpec,
     constants: Mapping[str, float],
-) -> tuple[_Gemm, Floats, Floats]:
+) -> tuple[Gemm, Floats, Floats]:
     """Calls with named sizes, the share of their weights in cache, and whether each quantises."""
     c = {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
     rows, columns, depth = c["rows"], c["columns"], c["depth"]
     work = c["macs"] / np.maximum(rows * columns * depth, 1.0)
     quantise = (1.0 - c["quantised"]) * kernel.quantises
-    gemm = _Gemm(rows, columns, depth, kernel, chip, constants, c["weight_bytes"], work)
+    gemm = Gemm(rows, columns, depth, kernel, chip, constants, c["weight_bytes"], work)
     return gemm, c["warm"], quantise
-
-
-def chosen_tile(gemm: _Gemm, weights_warm: Floats) -> tuple[int, int, int]:
-    """Tokens, columns and K splits of the tiles that the kernel takes for its first call."""
-    tokens, columns, splits = gemm.shape(gemm.memory_seconds(weights_warm))
-    return int(tokens), int(columns), int(splits)
 
 
 def gemm_family_parts(
@@ -292,7 +310,7 @@ def gemm_family_parts(
     return Parts(seconds, work=far.work)
 
 
-def _parts(gemm: _Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
+def _parts(gemm: Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
     """Seconds with a share of the weights in cache, quantise kernels, and the power limit."""
     seconds, work = gemm.seconds(weights_warm)
     if quantise.any():

@@ -140,14 +140,14 @@ class HyperConnectionPre(Family):
             / (memory_bytes_per_s(chip) * constants["dram_share"]),
             "llc": (read + read / streams) / chip.llc_bandwidth_bytes_per_s,
         }
-        product = self.product(_Mixing(c), chip, constants)
+        product = self.product(Mixing(c), chip, constants)
         moved = overlapped(collapse)
         for cause, seconds in product.items():
             moved[cause] = moved[cause] + seconds if cause in moved else seconds
         return _sites(c, constants, chip, moved)
 
     def product(
-        self, mixing: _Mixing, chip: ChipSpec, constants: Mapping[str, float]
+        self, mixing: Mixing, chip: ChipSpec, constants: Mapping[str, float]
     ) -> dict[str, Floats]:
         """Seconds by cause of the mixing product of one site."""
         tiles = tiles_of(mixing.tokens, TILE_TOKENS)
@@ -173,7 +173,7 @@ class TensorRtHyperConnectionPre(HyperConnectionPre):
     name: ClassVar[str] = "mhc_pre_trtllm"
 
     def product(
-        self, mixing: _Mixing, chip: ChipSpec, constants: Mapping[str, float]
+        self, mixing: Mixing, chip: ChipSpec, constants: Mapping[str, float]
     ) -> dict[str, Floats]:
         """The fastest of the three kernels."""
         plain = mixing.matrix(tiles_of(mixing.tokens, TILE_TOKENS), 1.0, chip, constants)
@@ -184,7 +184,7 @@ class TensorRtHyperConnectionPre(HyperConnectionPre):
         return _fastest(vector, split, plain)
 
 
-class _Mixing:
+class Mixing:
     """The product of one site: streams [tokens, n d] with weights [columns, n d]."""
 
     def __init__(self, c: Mapping[str, Floats]) -> None:

@@ -69,7 +69,7 @@ SCAN_CYCLES = Constant(
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """Rows of equal requests, whose keys come one for `ratio` tokens, in units of `UNIT_KEYS`."""
 
     requests: Floats
@@ -128,7 +128,7 @@ class IndexLogits(Family):
         A warp that scans for the next row is modelled where `scan_cycles` is among the constants.
         """
         c = {n: np.asarray(v, dtype=np.float64) for n, v in calls.items() if n != "math"}
-        rows = _Rows(c["requests"], c["new"], c["past"], c["ratio"])
+        rows = Rows(c["requests"], c["new"], c["past"], c["ratio"])
         tokens = rows.requests * rows.new
         before = rows.units_before(rows.past)
         of_request = rows.units_before(rows.past + rows.new) - before
@@ -136,7 +136,7 @@ class IndexLogits(Family):
         share = np.ceil(fair)
         within = rows.tokens_at(before + np.minimum(share, of_request)) - rows.past
         core_rows = np.maximum(1.0, within * np.maximum(1.0, share / of_request))
-        key = _key_cycles(calls, c, chip, constants["vector_ops_per_clock"])
+        key = key_cycles(calls, c, chip, constants["vector_ops_per_clock"])
         padded = padded_share(c["page_rows"], chip)
         unit = UNIT_KEYS * key / chip.clock_hz
         matrix = share * unit * padded
@@ -180,7 +180,7 @@ def _work(
     }
 
 
-def _key_cycles(
+def key_cycles(
     calls: Columns, c: Mapping[str, Floats], chip: ChipSpec, vector_rate: float
 ) -> Floats:
     """Core cycles of one key and row; one format a table of calls."""
@@ -213,7 +213,30 @@ def tile_keys(page_rows: int, chip: ChipSpec) -> int:
     return min(sizes, key=lambda size: (-(-page_rows // size) * size, -size))
 
 
-def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of keys, of all once (of which a share is `warm`, in cache), and of keys again."""
+
+    keys: Floats
+    once: Floats
+    warm: Floats
+    again: Floats
+
+    @classmethod
+    def of(cls, rows: Rows, c: Mapping[str, Floats], chip: ChipSpec) -> Traffic:
+        """Of calls with these rows."""
+        tokens = rows.requests * rows.new
+        keys = rows.requests * (rows.past + rows.new) / rows.ratio * c["key_bytes"]
+        scores = tokens * (rows.past + rows.new / 2) / rows.ratio * SCORE_BYTES
+        once = keys + scores + tokens * c["query_bytes"]
+        # Each half of the cache holds its own copy of what cores on both sides read.
+        warm = warm_share(2.0 * once, chip)
+        passes = np.minimum(rows.new, ROWS_OUT_OF_STEP + tokens / chip.core_count)
+        again = keys * (passes - 1.0) * (1.0 - warm_share(keys, chip))
+        return cls(keys, once, warm, again)
+
+
+def _memory_seconds(rows: Rows, c: Mapping[str, Floats], chip: ChipSpec) -> tuple[Floats, Floats]:
     """Keys, queries and scores, at the rate of the cache for the share that stays warm in it.
 
     Beside the seconds the bytes of keys that are read again.
@@ -222,20 +245,14 @@ def _memory_seconds(rows: _Rows, c: Mapping[str, Floats], chip: ChipSpec) -> tup
     come from memory again, once for all cores that are in step on a request; cores fall in step
     over its first rows, which each fetch for themselves.
     """
-    tokens = rows.requests * rows.new
-    keys = rows.requests * (rows.past + rows.new) / rows.ratio * c["key_bytes"]
-    scores = tokens * (rows.past + rows.new / 2) / rows.ratio * SCORE_BYTES
-    once = keys + scores + tokens * c["query_bytes"]
-    # Each half of the cache holds its own copy of what cores on both sides read.
-    warm = warm_share(2.0 * once, chip)
-    passes = np.minimum(rows.new, ROWS_OUT_OF_STEP + tokens / chip.core_count)
-    again = keys * (passes - 1.0) * (1.0 - warm_share(keys, chip))
-    cold = (1.0 - warm) * once + again
+    moved = Traffic.of(rows, c, chip)
+    cold = (1.0 - moved.warm) * moved.once + moved.again
     # Keys of a page lie in one run; what else is read or written streams.
-    scattered = np.minimum(cold, keys + again) * (1.0 / run_share(c["run_bytes"], chip) - 1.0)
+    scattered = np.minimum(cold, moved.keys + moved.again)
+    scattered = scattered * (1.0 / run_share(c["run_bytes"], chip) - 1.0)
     slow = (cold + scattered) / memory_bytes_per_s(chip)
-    fast = warm * once / chip.llc_bandwidth_bytes_per_s
-    return np.asarray(slow + fast, dtype=np.float64), np.asarray(again)
+    fast = moved.warm * moved.once / chip.llc_bandwidth_bytes_per_s
+    return np.asarray(slow + fast, dtype=np.float64), np.asarray(moved.again)
 
 
 class SglangIndexLogits(IndexLogits):

@@ -153,23 +153,26 @@ class MoeFamily(Family):
             )
         ]
 
-    def elementwise(
-        self, c: Mapping[str, Floats], chip: ChipSpec, constants: Mapping[str, float]
-    ) -> dict[str, Floats]:
-        """Elementwise kernels: bound by core cycles, at least the layer's input and output.
+    def passed_bytes(self, c: Mapping[str, Floats]) -> Floats:
+        """Bytes that the elementwise kernels read and write.
 
         `own_tokens` are those that this GPU quantises.
 
         Assumes: under expert parallelism a GPU combines its share of the (token, expert) pairs.
         """
-        hidden, tokens = c["hidden"], c["own_tokens"]
+        hidden = c["hidden"]
         pairs = c["tokens"] * c["per_token"] * c["held"] / c["experts"]
-        moved = self.passes.token * tokens * hidden
-        moved = moved + pairs * (self.passes.pair * hidden + self.passes.inner * c["inner"])
+        moved = self.passes.token * c["own_tokens"] * hidden
+        return moved + pairs * (self.passes.pair * hidden + self.passes.inner * c["inner"])
+
+    def elementwise(
+        self, c: Mapping[str, Floats], chip: ChipSpec, constants: Mapping[str, float]
+    ) -> dict[str, Floats]:
+        """Elementwise kernels: bound by core cycles, at least the layer's input and output."""
         cores = chip.core_count * chip.clock_hz
-        passed = moved / (constants[ELEMENTWISE_RATE.name] * cores)
+        passed = self.passed_bytes(c) / (constants[ELEMENTWISE_RATE.name] * cores)
         worked = c["vector_ops"] / (vector_ops_per_clock(chip) * cores)
-        ends = 2 * HALF_BYTES * tokens * hidden
+        ends = 2 * HALF_BYTES * c["own_tokens"] * c["hidden"]
         return overlapped(
             {
                 "vector": np.hypot(passed, worked),

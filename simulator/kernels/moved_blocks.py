@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from hwmodels.chip import ChipSpec
@@ -20,16 +17,18 @@ from hwmodels.machine.program import (
 )
 from simulator.kernels.constants_file import fitted_chip
 from simulator.kernels.core_rates import vector_ops_per_clock
+from simulator.kernels.family import one
 from simulator.kernels.parts import Parts
 from simulator.kernels.warmth import warm_share
 
-Sizes = Mapping[str, Any]
-Constants = Mapping[str, float]
 # One step of a core in an elementwise kernel: 1,024 threads with 16 bytes each.
 STEP_BYTES = 16384
 THREADS = 1024
-# Registers of a thread in a kernel without products.
+# Registers of a thread in a kernel without products: what lets two blocks of 1,024 be resident.
 THREAD_REGISTERS_BYTES = 32 * 4
+# Stages whose loads such a kernel has in flight (guessed).
+PASS_STAGES = 4
+LEAST_BYTES = 32  # a sector
 
 
 def after_first_load(
@@ -64,7 +63,7 @@ def passed(
     """
     cores = chip.core_count
     steps = max(1, round(moved / cores / STEP_BYTES))
-    each = max(32, int(moved / cores / steps / 2))
+    each = max(LEAST_BYTES, int(moved / cores / steps / 2))
     half = each * steps * cores
     # What is written lies behind what is read.
     accesses = (
@@ -76,7 +75,7 @@ def passed(
         accesses=accesses,
         threads=THREADS,
         registers_bytes=THREADS * THREAD_REGISTERS_BYTES,
-        in_flight=4,
+        in_flight=PASS_STAGES,
     )
     return equal_blocks(block, cores, steps, gap_s=after_first_load(gap_s, chip, warm, each))
 
@@ -85,10 +84,10 @@ def elementwise_blocks(
     moved: float, operations: float, chip: ChipSpec, bytes_per_clock: float
 ) -> KernelProgram:
     """One elementwise kernel: bytes at the cores' pace, from cache as far as they fit."""
-    warm = float(warm_share(np.array([moved]), chip)[0])
+    warm = one(warm_share(np.array([moved]), chip))
     clocks = np.hypot(moved / bytes_per_clock, operations / vector_ops_per_clock(chip))
     launch = passed(moved, float(clocks) / chip.core_count, chip, chip.launch_gap_s, warm)
-    region = Region(nbytes=int(max(moved, 64)), warm=warm)
+    region = Region(nbytes=int(max(moved, LEAST_BYTES)), warm=warm)
     return KernelProgram(regions=(region,), launches=(launch,), name="elementwise")
 
 
@@ -96,7 +95,7 @@ def waited(seconds: float, name: str = "launch") -> KernelProgram:
     """A kernel that does nothing but start."""
     block = Block(stage=Work())
     return KernelProgram(
-        regions=(Region(nbytes=64),),
+        regions=(Region(nbytes=LEAST_BYTES),),
         launches=(equal_blocks(block, 1, 0, gap_s=seconds, fills_chip=False),),
         name=name,
     )
@@ -111,14 +110,12 @@ def collective_blocks(parts: Parts, chip: ChipSpec, steps: int = 1) -> KernelPro
         time as the payload does.
     """
     launch, serial, transfer = (
-        float(np.asarray(parts.seconds.get(cause, 0.0)).reshape(-1)[0])
-        for cause in ("launch", "serial", "communication")
+        one(parts.seconds.get(cause, 0.0)) for cause in ("launch", "serial", "communication")
     )
-    steps = max(1, min(steps, 64))
     sent = int(transfer * chip.scale_up_bytes_per_s / steps)
     block = Block(stage=Work(wait=serial / steps * chip.clock_hz, send_bytes=sent), threads=512)
     return KernelProgram(
-        regions=(Region(nbytes=64),),
+        regions=(Region(nbytes=LEAST_BYTES),),
         launches=(equal_blocks(block, 1, steps, gap_s=launch, fills_chip=False),),
         name="collective",
     )

@@ -1,9 +1,8 @@
-"""Kernel programs of products: GEMMs, experts, hyper-connections."""
+"""Kernel programs of products: GEMMs and experts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,38 +11,45 @@ from hwmodels.machine.program import (
     MOST_STAGES,
     Access,
     Block,
+    Counts,
     KernelProgram,
     Launch,
     Region,
     Work,
     equal_blocks,
+    spread_order,
 )
-from simulator.kernels import hyper_connection as hc
 from simulator.kernels import moe_gemm
 from simulator.kernels.architecture import core_architecture
-from simulator.kernels.attention_blocks import _one, columns_of
 from simulator.kernels.constants_file import fitted_chip
+from simulator.kernels.family import Constants, Sizes, columns_of, one
 from simulator.kernels.gemm_tiles import OUTPUT_BYTES, GemmKernel
-from simulator.kernels.gemm_time import MICRO, chosen_tile, gemm_of, quantise_seconds
-from simulator.kernels.moe_layer import ELEMENTWISE_RATE, MoeFamily
-from simulator.kernels.moved_blocks import (
-    after_first_load,
-    load_latency_s,
-    passed,
+from simulator.kernels.gemm_time import (
+    MICRO,
+    Gemm,
+    gemm_of,
+    quantise_seconds,
+    quantised_bytes,
 )
+from simulator.kernels.moe_layer import MoeFamily
+from simulator.kernels.moved_blocks import LEAST_BYTES, after_first_load, passed
 from simulator.kernels.power import PICO
 from simulator.kernels.warmth import ROTATION_FADE, warm_share
 
-Sizes = Mapping[str, Any]
-Constants = Mapping[str, float]
-# Blocks of a cluster that load each operand once for all of them, by multicast: pairs on Hopper,
-# two pairs of cores that multiply together on Blackwell.
+# Blocks of a cluster that load each operand once for all of them, by multicast. Guessed: pairs on
+# Hopper, two pairs of cores that multiply together on Blackwell; with fewer the cache's measured
+# rate would bound products that are measured faster.
 CLUSTER_SHARES = {"hopper": 2, "blackwell": 4}
 # Bytes along K of a row that one load brings: the widest swizzle of the copy engine.
 SWIZZLE_BYTES = 128
-# Warps of a product kernel: one that copies, one that multiplies, and two groups that write.
+# Three groups of 128 threads, one that copies and two that multiply or write, with all registers
+# of a Hopper core between them (guessed: the usual form of such kernels).
 PRODUCT_THREADS = 384
 PRODUCT_REGISTERS_BYTES = PRODUCT_THREADS * 168 * 4
+# Of a finished tile at most so much waits in shared memory to be written (guessed).
+STAGED_OUTPUT_BYTES = 32768
+# Rows of activations that tiles of experts go through (see `_grouped`).
+ACTIVATION_ROWS = 64
 
 
 def gemm_blocks(
@@ -51,81 +57,141 @@ def gemm_blocks(
 ) -> KernelProgram:
     """Tiles of the shape that ends first, each a loop over K blocks; a quantise kernel before."""
     gemm, warm, quantises = gemm_of(kernel, columns_of(sizes), chip, constants)
-    replayed = _one(sizes["replayed"])
-    weights_warm = _one(warm) * (1.0 - replayed) + replayed
-    tokens, columns, splits = chosen_tile(gemm, warm)
-    m, n, k, work = (_one(v) for v in (gemm.m, gemm.n, gemm.k, gemm.work))
-    form = kernel.format
-    down, across = -(-int(m) // tokens), -(-int(n) // columns)
-    stages = max(1, int(np.ceil(k / splits / form.k_block)))
-    clock = chip.clock_hz
-    matrix = 2.0 * tokens * columns * form.k_block * work / gemm.core_rate() * clock
-    nearer = chip.llc_latency_s / chip.dram_latency_s
-    wait = constants["block_wait"] * (1.0 - replayed * (1.0 - nearer))
-    if kernel.waits == "latency":
-        wait = max(wait - matrix, 0.0)
-    # Rows and columns that a tile has beyond the operands are not loaded.
-    shared = CLUSTER_SHARES.get(core_architecture(chip), 1)
-    weight = min(columns, n / across) * form.k_block * _one(gemm.weight_bytes) / (n * k)
-    activation = min(tokens, m / down) * form.k_block * form.activation_bytes
-    weight, activation = (max(32, int(size)) for size in (weight, activation))
-    weight_load = max(32, weight // min(shared, down))
-    activation_load = max(32, activation // min(shared, across))
-    around = m * k * form.activation_bytes + m * n * OUTPUT_BYTES
-    around_warm = _one(warm_share(np.array([around]), chip, ROTATION_FADE))
-    out = int(tokens * columns * OUTPUT_BYTES)
-    epilogue = Work()
-    if not kernel.overlaps_epilogue:
-        epilogue = Work(vector=out / constants["move"])
-    block = Block(
-        stage=Work(matrix=matrix, wait=wait),
-        epilogue=epilogue,
-        accesses=(
-            Access(
-                region=0,
-                nbytes=weight_load // SWIZZLE_BYTES * SWIZZLE_BYTES or weight_load,
-                row_bytes=weight_load * stages,
-                divide=max(1, down // min(shared, down)),
-                modulo=across * splits * min(shared, down),
-                pieces=max(1, weight_load // SWIZZLE_BYTES),
-                pitch=SWIZZLE_BYTES * stages,
-            ),
-            Access(
-                region=1,
-                nbytes=activation_load,
-                row_bytes=activation_load * stages,
-                modulo=down * min(shared, across),
-            ),
-        ),
-        last_accesses=(Access(region=2, nbytes=out, row_bytes=out, stores=True),),
-        stage_bytes=weight + activation,
-        fixed_bytes=min(out, 32768),
-        registers_bytes=PRODUCT_REGISTERS_BYTES,
-        threads=PRODUCT_THREADS,
-        in_flight=MOST_STAGES,
+    replayed = one(sizes["replayed"])
+    tile = _Tile.of(gemm, gemm.shape(warm), chip)
+    weights_warm = one(warm) * (1.0 - replayed) + replayed
+    around_warm = one(warm_share(gemm.around_bytes, chip, ROTATION_FADE))
+    # A replayed module's wait for its weights is shorter, as in the closed form.
+    nearer = 1.0 - replayed * (1.0 - chip.llc_latency_s / chip.dram_latency_s)
+    waiting = {**constants, "block_wait": constants["block_wait"] * nearer}
+    size = np.array([float(tile.tokens)]), np.array([float(tile.columns)])
+    stage = replace(gemm, constants=waiting).stage_times(*size)
+    times = gemm.tile_times(*size, np.array([float(tile.splits)]))
+    block = tile.block(
+        Work(matrix=one(stage.matrix) * chip.clock_hz, wait=one(stage.wait) * chip.clock_hz),
+        Work(vector=one(stage.epilogue) * chip.clock_hz),
     )
-    end = 0.0
-    if splits > 1:
-        sums = m * n * 4.0 * (splits + 1.0)
-        end = constants.get("join", 0.0) * MICRO + sums / chip.llc_bandwidth_bytes_per_s
-    loads = weight_load + activation_load
-    gap = after_first_load(constants["floor"] * MICRO, chip, weights_warm, loads)
-    main = equal_blocks(block, down * across * splits, stages, gap_s=gap, end_s=end)
-    regions = (
-        Region(nbytes=max(weight * stages * across * splits, 64), warm=weights_warm),
-        Region(nbytes=max(activation * stages * down, 64), warm=around_warm),
-        Region(nbytes=max(out * down * across, 64), warm=around_warm),
+    gap = after_first_load(constants["floor"] * MICRO, chip, weights_warm, tile.loaded_bytes)
+    main = equal_blocks(block, tile.count, tile.stages, gap_s=gap, end_s=one(times.join))
+    before: tuple[Launch, ...] = ()
+    if one(quantises):
+        seconds = quantise_seconds(gemm.m, gemm.k, kernel.format, chip, constants)
+        moved = one(quantised_bytes(gemm.m, gemm.k, kernel.format))
+        clocks = one(seconds["vector"]) * chip.clock_hz
+        before = (passed(moved, clocks, chip, chip.launch_gap_s, 1.0, region=1),)
+    return KernelProgram(
+        regions=tile.regions(weights_warm, around_warm),
+        launches=(*before, main),
+        name="gemm",
+        energy_j=one(gemm.operations) * constants["flop_energy"] * PICO,
     )
-    launches: tuple[Launch, ...] = (main,)
-    if _one(quantises):
-        seconds = quantise_seconds(gemm.m, gemm.k, form, chip, constants)
-        moved = m * k * (2.0 * form.passes + form.activation_bytes)
-        before = passed(
-            moved, _one(seconds["vector"]) * clock, chip, chip.launch_gap_s, 1.0, region=1
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Tiles of a GEMM: their grid, K blocks of each, and bytes of a K block's operands.
+
+    Of a cluster each block loads its part of the operands that it shares.
+    """
+
+    tokens: int
+    columns: int
+    splits: int
+    down: int
+    across: int
+    stages: int
+    weight: int
+    activation: int
+    shared: int
+    fitted: ChipSpec
+
+    @classmethod
+    def of(cls, gemm: Gemm, shape: tuple[int, int, int], chip: ChipSpec) -> _Tile:
+        """Rows and columns that a tile has beyond the operands are not loaded."""
+        tokens, columns, splits = shape
+        m, n, k = (one(v) for v in (gemm.m, gemm.n, gemm.k))
+        form = gemm.kernel.format
+        down, across = -(-int(m) // tokens), -(-int(n) // columns)
+        weight = min(columns, n / across) * form.k_block * one(gemm.weight_bytes) / (n * k)
+        activation = min(tokens, m / down) * form.k_block * form.activation_bytes
+        return cls(
+            tokens,
+            columns,
+            splits,
+            down,
+            across,
+            max(1, int(np.ceil(k / splits / form.k_block))),
+            max(LEAST_BYTES, int(weight)),
+            max(LEAST_BYTES, int(activation)),
+            CLUSTER_SHARES.get(core_architecture(chip), 1),
+            fitted_chip(chip),
         )
-        launches = (before, main)
-    energy = _one(gemm.operations) * constants["flop_energy"] * PICO
-    return KernelProgram(regions=regions, launches=launches, name="gemm", energy_j=energy)
+
+    @property
+    def count(self) -> int:
+        """Blocks of the grid."""
+        return self.down * self.across * self.splits
+
+    @property
+    def weight_load(self) -> int:
+        """Bytes of weights that a block loads itself for a K block."""
+        return max(LEAST_BYTES, self.weight // min(self.shared, self.down))
+
+    @property
+    def activation_load(self) -> int:
+        """Bytes of activations that a block loads itself for a K block."""
+        return max(LEAST_BYTES, self.activation // min(self.shared, self.across))
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes that a block loads for a K block."""
+        return self.weight_load + self.activation_load
+
+    @property
+    def out(self) -> int:
+        """Bytes of a finished tile."""
+        return int(self.tokens * self.columns * OUTPUT_BYTES)
+
+    def block(self, stage: Work, epilogue: Work) -> Block:
+        """The block of one tile; its weights are rows of the matrix, a swizzle of each."""
+        sharers = min(self.shared, self.down)
+        pieces = max(1, self.weight_load // SWIZZLE_BYTES)
+        weights = Access(
+            region=0,
+            nbytes=self.weight_load // SWIZZLE_BYTES * SWIZZLE_BYTES or self.weight_load,
+            row_bytes=self.weight_load * self.stages,
+            divide=max(1, self.down // sharers),
+            modulo=self.across * self.splits * sharers,
+            pieces=pieces,
+            pitch=SWIZZLE_BYTES * self.stages,
+        )
+        activations = Access(
+            region=1,
+            nbytes=self.activation_load,
+            row_bytes=self.activation_load * self.stages,
+            modulo=self.down * min(self.shared, self.across),
+        )
+        return Block(
+            stage=stage,
+            epilogue=epilogue,
+            accesses=(weights, activations),
+            last_accesses=(Access(region=2, nbytes=self.out, row_bytes=self.out, stores=True),),
+            stage_bytes=self.weight + self.activation,
+            fixed_bytes=min(self.out, STAGED_OUTPUT_BYTES),
+            registers_bytes=PRODUCT_REGISTERS_BYTES,
+            threads=PRODUCT_THREADS,
+            in_flight=MOST_STAGES,
+            held_fill=self.fitted.matrix_fill_clocks,
+            held_issue=self.fitted.matrix_issue_clocks,
+        )
+
+    def regions(self, weights_warm: float, around_warm: float) -> tuple[Region, ...]:
+        """Weights, activations and output."""
+        return (
+            Region(nbytes=self.weight * self.stages * self.across * self.splits, warm=weights_warm),
+            Region(nbytes=self.activation * self.stages * self.down, warm=around_warm),
+            Region(nbytes=self.out * self.down * self.across, warm=around_warm),
+        )
 
 
 def _whole_counts(means: np.ndarray) -> np.ndarray:
@@ -138,285 +204,174 @@ def moe_blocks(
 ) -> KernelProgram:
     """Two grouped GEMMs, expert by expert, and the elementwise passes after them."""
     columns = columns_of(sizes)
-    gemms = family.gemms(columns)
-    regions, launches = [], []
-    launch_s = constants["launch_us"] * MICRO
-    for number, gemm in enumerate(gemms):
-        launch, own = _grouped(gemm, chip, constants, 2 * number)
-        gap = after_first_load(launch_s, chip, 0.0) if number == 0 else 0.0
-        launches.append(_replaced(launch, gap_s=gap))
+    regions: list[Region] = []
+    launches: list[Launch] = []
+    for gemm in family.gemms(columns):
+        launch, own = _grouped(gemm, chip, constants, len(regions))
+        launches.append(launch)
         regions += own
+    gap = after_first_load(constants["launch_us"] * MICRO, chip, 0.0)
+    launches[0] = replace(launches[0], gap_s=gap)
     c = {n: np.asarray(v, dtype=np.float64) for n, v in columns.items() if n != "distribution"}
-    seconds = family.elementwise(c, chip, constants)
-    busy = sum(_one(v) for v in seconds.values())
-    moved = busy * constants[ELEMENTWISE_RATE.name] * chip.core_count * chip.clock_hz
-    launches.append(passed(moved, busy * chip.clock_hz, chip, 0.0, 1.0, region=len(regions)))
-    regions.append(Region(nbytes=max(int(moved), 64), warm=1.0))
+    clocks = sum(one(v) for v in family.elementwise(c, chip, constants).values()) * chip.clock_hz
+    moved = one(family.passed_bytes(c))
+    launches.append(passed(moved, clocks, chip, 0.0, 1.0, region=len(regions)))
+    regions.append(Region(nbytes=max(int(moved), LEAST_BYTES), warm=1.0))
     return KernelProgram(regions=tuple(regions), launches=tuple(launches), name="experts")
 
 
-def _replaced(launch: Launch, **changes: Any) -> Launch:
-    from dataclasses import replace
-
-    return replace(launch, **changes)
-
-
-GOLDEN = (5**0.5 - 1) / 2
-# Resident blocks of a core in Triton's kernels share what their cache has of an operand.
-TRITON_SHARES = 2
-# A stage of a grouped GEMM is this part of a step where a bound on bytes in flight asks for it.
-_PARTS_OF_STEP = 8
-# Resident blocks of a core in Triton's kernels: four stages of operands each leave room for two.
+# Resident blocks of a core in Triton's kernels, which share what their cache has of an operand.
+# Guessed: four stages of operands each leave room for two, and with one the cores would idle.
 TRITON_BLOCKS = 2
-# Steps whose operands are loaded ahead: in Triton's default configuration, and in other kernels,
-# as many as the core's shared memory has room for.
-TRITON_STEPS, PIPELINED_STEPS = 2, MOST_STAGES
+# A stage of Triton's kernels is this part of a step, so that bytes in flight are whole stages.
+TRITON_PARTS = 8
+# Steps whose operands Triton's default configuration loads ahead.
+TRITON_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipeline:
+    """How blocks of a grouped GEMM load: parts of a step that are a stage, blocks that share
+    operands, resident blocks; stages in flight of a tile alone and of tiles that share weights.
+    """
+
+    parts: int
+    shares: int
+    resident: int
+    alone: int
+    sharing: int
+
+    @classmethod
+    def of(
+        cls, gemm: moe_gemm.GroupedGemm, tiles: int, chip: ChipSpec, constants: Constants
+    ) -> _Pipeline:
+        """A kernel with a bound on bytes in flight is Triton's; others load as far as they may.
+
+        Assumes: a bound on operands in flight was fitted where weights come from memory: tiles that
+            share an expert's weights find them in cache, and have all their stages in flight.
+        """
+        if "stream_bytes_per_clock" not in constants:
+            shares = CLUSTER_SHARES.get(core_architecture(chip), 1)
+            return cls(1, shares, 1, MOST_STAGES, MOST_STAGES)
+        fitted = fitted_chip(chip)
+        flight = constants["stream_bytes_per_clock"] * fitted.dram_latency_s * fitted.clock_hz
+        resident = max(1, min(TRITON_BLOCKS, -(-tiles // chip.core_count)))
+        activations = moe_gemm.STEP_DEPTH * one(gemm.tile_tokens) * gemm.operands.activation_bytes
+        loaded = one(gemm.step_bytes) - activations * (1 - 1 / TRITON_BLOCKS)
+        # Beside those on their way, one part is at work.
+        alone = 1 + max(1, round(flight / resident / (loaded / TRITON_PARTS)))
+        sharing = max(alone, TRITON_STEPS * TRITON_PARTS)
+        return cls(TRITON_PARTS, TRITON_BLOCKS, TRITON_BLOCKS, alone, sharing)
+
+
+@dataclass(frozen=True, slots=True)
+class _ExpertGrid:
+    """Tiles of all experts in order: which kind each is, and where its part of the weights lies.
+
+    Tiles of one expert's columns follow one another; experts come in an order that spreads their
+    loads, as they have none of their own. Tiles of the same weights load them in parts, a few tiles
+    each part; kind k has parts of 1 / 2^k.
+    """
+
+    kind: Counts
+    place: Counts
+    levels: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tiles: Counts, across: int, shares: int) -> _ExpertGrid:
+        """For experts of so many token tiles each, in a grid of `across` column tiles."""
+        levels = tuple(level for level in (1, 2, 4) if level <= shares)
+        tiles = tiles[spread_order(len(tiles))]
+        rows = np.repeat(tiles, tiles * across)
+        if not len(rows):
+            return cls(np.zeros(1, np.int64), np.zeros(1, np.int64), levels)
+        own = np.repeat(np.arange(len(tiles)), tiles * across)
+        within = np.arange(len(rows)) - (np.cumsum(tiles * across) - tiles * across)[own]
+        column = within // rows
+        kind = np.searchsorted(levels, np.minimum(rows, shares), side="right") - 1
+        part = within % rows * np.array(levels)[kind] // rows
+        return cls(kind.astype(np.int64), (own * across + column) * shares + part, levels)
 
 
 def _grouped(
     gemm: moe_gemm.GroupedGemm, chip: ChipSpec, constants: Constants, region: int
 ) -> tuple[Launch, list[Region]]:
-    """Tiles of all experts; each takes its expert's weights from memory, once for all its tiles.
-
-    Assumes: what bounds a core's operands, and what fills and drains a tile, keeps its matrix unit
-        from other tiles.
-    Assumes: a bound on operands in flight was fitted where weights come from memory: tiles that
-        share an expert's weights find them in cache, and have all their stages in flight.
-    """
-    tiles = gemm.experts.tiles[0].astype(np.int64)
-    counts = _whole_counts(gemm.experts.experts[0])
-    across = int(np.ceil(_one(gemm.columns) / moe_gemm.TILE_COLUMNS))
-    steps = max(1, int(np.ceil(_one(gemm.depth) / moe_gemm.STEP_DEPTH)))
-    tokens = _one(gemm.tile_tokens)
-    peak = chip.matrix_flops_per_s(gemm.operands.matrix_type)
-    assert peak is not None
-    matrix = _one(gemm.step_flops) * chip.core_count / peak * chip.clock_hz
-    step_bytes = _one(gemm.step_bytes)
-    if "operand_bytes_per_clock" in constants:
-        matrix = max(matrix, step_bytes / constants["operand_bytes_per_clock"])
-    fitted = fitted_chip(chip)
-    parts, resident, shares = 1, 1, CLUSTER_SHARES.get(core_architecture(chip), 1)
-    single = shared_depth = PIPELINED_STEPS
-    if "stream_bytes_per_clock" in constants:
-        parts, resident, shares = _PARTS_OF_STEP, TRITON_BLOCKS, TRITON_SHARES
-        flight = constants["stream_bytes_per_clock"] * fitted.dram_latency_s * fitted.clock_hz
-        many = min(TRITON_BLOCKS, -(-int((tiles * counts).sum()) * across // chip.core_count))
-        # Beside those on their way, one part is at work.
-        loaded = step_bytes - moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / 2
-        single = 1 + max(1, round(flight / max(many, 1) / (loaded / parts)))
-        shared_depth = max(single, TRITON_STEPS * parts)
-    weight = moe_gemm.STEP_DEPTH * moe_gemm.TILE_COLUMNS * _one(gemm.value_bytes) / parts
-    activation = moe_gemm.STEP_DEPTH * tokens * gemm.operands.activation_bytes / parts
-    weight_bytes, activation_bytes = max(32, int(weight)), max(32, int(activation))
-    activation_bytes = max(32, activation_bytes // min(shares, across))
-    first_wait = max(0.0, constants["tile_clocks"] - fitted.llc_latency_s * fitted.clock_hz)
-    out = max(32, int(tokens * moe_gemm.TILE_COLUMNS * OUTPUT_BYTES))
+    """Tiles of all experts; each takes its expert's weights from memory, once for all its tiles."""
+    tiles = np.repeat(
+        gemm.experts.tiles[0].astype(np.int64), _whole_counts(gemm.experts.experts[0])
+    )
+    across = int(np.ceil(one(gemm.columns) / moe_gemm.TILE_COLUMNS))
+    steps = max(1, int(np.ceil(one(gemm.depth) / moe_gemm.STEP_DEPTH)))
+    pipeline = _Pipeline.of(gemm, int(tiles.sum()) * across, chip, constants)
+    grid = _ExpertGrid.of(tiles, across, pipeline.shares)
+    parts, shares = pipeline.parts, pipeline.shares
     stages = steps * parts
-    # Tiles of one expert: all token tiles of a column tile follow one another.
-    # Experts come in no order of their load: in one that spreads it.
-    expert_tiles = np.repeat(tiles, counts)
-    expert_tiles = expert_tiles[np.argsort(np.arange(len(expert_tiles)) * GOLDEN % 1.0)]
-    own = np.repeat(np.arange(len(expert_tiles)), expert_tiles * across)
-    within = np.concatenate([np.arange(t * across) for t in expert_tiles]) if len(own) else own
-    column = within // np.maximum(np.repeat(expert_tiles, expert_tiles * across), 1)
-    # Tiles of one expert's rows load their parts of its weights, a few tiles each part.
-    rows_of = np.repeat(expert_tiles, expert_tiles * across)
-    levels = [level for level in (1, 2, 4) if level <= shares]
-    kind = np.searchsorted(levels, np.minimum(rows_of, shares), side="right") - 1
-    shared = np.array(levels)[kind]
-    part = within % np.maximum(rows_of, 1) * shared // np.maximum(rows_of, 1)
-    place = (own * across + column) * shares + part
-    if not len(place):
-        place = kind = np.zeros(1, np.int64)
+    activation = moe_gemm.STEP_DEPTH * one(gemm.tile_tokens) * gemm.operands.activation_bytes
+    weight = moe_gemm.STEP_DEPTH * moe_gemm.TILE_COLUMNS * one(gemm.value_bytes)
+    weight_bytes = max(LEAST_BYTES, int(weight / parts))
+    activation_bytes = max(LEAST_BYTES, int(activation / parts) // min(shares, across))
+    block = _expert_block(gemm, chip, constants, pipeline, region)
+    operand = Access(
+        region=region + 1, nbytes=activation_bytes, row_bytes=activation_bytes * stages
+    )
     kinds = tuple(
-        Block(
-            prologue=Work(matrix=first_wait),
-            stage=Work(matrix=matrix / parts),
+        replace(
+            block,
             accesses=(
                 Access(
                     region=region,
-                    nbytes=max(32, weight_bytes // share),
+                    nbytes=max(LEAST_BYTES, weight_bytes // share),
                     row_bytes=weight_bytes * stages // shares,
                 ),
-                Access(
-                    region=region + 1,
-                    nbytes=activation_bytes,
-                    row_bytes=activation_bytes * stages,
-                ),
+                operand,
             ),
-            last_accesses=(Access(region=region + 1, nbytes=out, row_bytes=out, stores=True),),
             stage_bytes=weight_bytes + activation_bytes,
-            fixed_bytes=min(out, 32768),
-            registers_bytes=PRODUCT_REGISTERS_BYTES // resident,
-            threads=PRODUCT_THREADS // resident,
-            in_flight=single if share == 1 else shared_depth,
+            in_flight=pipeline.alone if share == 1 else pipeline.sharing,
         )
-        for share in levels
+        for share in grid.levels
     )
     launch = Launch(
         kinds=kinds,
-        kind=kind.astype(np.int64),
-        stages=np.full(len(place), stages, np.int64),
-        place=place,
+        kind=grid.kind,
+        stages=np.full(len(grid.place), stages, np.int64),
+        place=grid.place,
     )
-    rows = max(1, int(place.max()) + 1)
+    rows = int(grid.place.max()) + 1
+    # Activations are in cache, whichever of them: rows of as many tokens as a few tiles have do.
     regions = [
         Region(nbytes=rows * weight_bytes * stages // shares),
-        Region(nbytes=max(activation_bytes * stages * 64, 64), warm=1.0),
+        Region(nbytes=activation_bytes * stages * ACTIVATION_ROWS, warm=1.0),
     ]
     return launch, regions
 
 
-def post_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
-    """Expands a block's output into the streams: a block a token, chunk after dependent chunk."""
-    c = {n: _one(v) for n, v in sizes.items()}
-    launch, regions = _chunked(c, chip, constants, reads=c["streams"] + 1, writes=c["streams"])
-    gap = after_first_load(constants["start_us"] * MICRO, chip, regions[0].warm)
-    return _sites(c, regions, (_replaced(launch, gap_s=gap),), "mhc post")
+def _expert_block(
+    gemm: moe_gemm.GroupedGemm,
+    chip: ChipSpec,
+    constants: Constants,
+    pipeline: _Pipeline,
+    region: int,
+) -> Block:
+    """One tile of an expert, but for what it loads.
 
-
-def _chunked(
-    c: Mapping[str, float], chip: ChipSpec, constants: Constants, reads: float, writes: float
-) -> tuple[Launch, tuple[Region, Region]]:
-    """A block a token that reads and writes streams of its hidden values, 1,024 at a time."""
-    tokens, hidden = int(c["tokens"]), c["hidden"]
-    chunks = max(1, int(np.ceil(hidden / hc.CHUNK)))
-    traffic = (reads + writes) * tokens * hidden * hc.STREAM_BYTES
-    warm = _one(hc.warm_streams(np.array([c["sites"] * traffic]), chip))
-    gates = hc.GATE_CYCLES * c["gate_ops"] / max(tokens, 1)
-    rate = chip.vector_flops_per_s / chip.core_count / chip.peak_clock_hz
-    vector = c["vector_ops"] / max(tokens, 1) / chunks / rate
-    load, store = (max(32, int(n * hidden / chunks * hc.STREAM_BYTES)) for n in (reads, writes))
-    # A round is fitted with its load from cache and its work, which the machine adds itself.
-    fitted = fitted_chip(chip)
-    round_s = constants.get("chunk_us", 0.0) * MICRO - load_latency_s(fitted, 1.0)
-    moved = load / fitted.core_port_bytes_per_clock
-    wait = max(0.0, round_s * chip.clock_hz - vector - moved)
-    block = Block(
-        prologue=Work(wait=gates),
-        stage=Work(vector=vector, wait=wait),
-        accesses=(
-            _of_streams(0, load, chunks, int(reads), stores=False),
-            _of_streams(1, store, chunks, int(writes), stores=True),
-        ),
-        threads=128,
-        registers_bytes=128 * STREAM_REGISTERS_BYTES,
-        fixed_bytes=load,
-        in_flight=1,
-    )
-    read, written = (
-        Region(nbytes=max(size * chunks * tokens, 64), warm=warm) for size in (load, store)
-    )
-    return equal_blocks(block, tokens, chunks), (read, written)
-
-
-def _of_streams(region: int, nbytes: int, chunks: int, streams: int, stores: bool) -> Access:
-    """A chunk of each of a token's streams, which lie one behind the other."""
-    each = max(32, nbytes // max(streams, 1))
-    return Access(
-        region=region,
-        nbytes=each * streams,
-        row_bytes=each * streams * chunks,
-        pieces=max(streams, 1),
-        pitch=each * chunks,
-        stores=stores,
-    )
-
-
-def _sites(
-    c: Mapping[str, float], regions: tuple[Region, ...], launches: tuple[Launch, ...], name: str
-) -> KernelProgram:
-    """The launches of one site, once for each."""
-    return KernelProgram(regions=regions, launches=launches * max(1, int(c["sites"])), name=name)
-
-
-# Registers of a thread that mixes streams: eight values of each stream, wide, and their gates.
-STREAM_REGISTERS_BYTES = 128 * 4
-# Stages of a block of the vector kernel, which streams its weights.
-STREAMED_STAGES = 8
-
-
-def pre_blocks(tensorrt: bool, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
-    """The mixing product in tiles of 64 tokens, split along K, and the collapse of the streams."""
-    c = {n: _one(v) for n, v in sizes.items()}
-    mixing = hc._Mixing({n: np.array([float(v)]) for n, v in sizes.items()})
-    tokens = int(c["tokens"])
-    tiles = -(-tokens // hc.TILE_TOKENS)
-    splits = max(1, chip.core_count // tiles)
-    serial = 0.0
-    streamed = 0.0
-    if tensorrt:
-        tiles, splits, serial, streamed = _tensorrt_kernel(mixing, chip, constants, tokens)
-    tile_bytes = hc.TILE_TOKENS * _one(mixing.token_bytes) / splits
-    real_bytes = _one(mixing.read) / (tiles * splits)
-    stages = STREAMED_STAGES if streamed else max(1, round(tile_bytes / 16384))
-    clocks = tile_bytes / constants["core_bytes_per_clock"] * _one(mixing.work) / stages
-    if streamed:
-        clocks = streamed * chip.clock_hz / stages
-    load = max(32, int(real_bytes / stages))
-    # A tile's tokens are rows of the streams, of which a stage takes a few values each.
-    pieces = max(1, min(hc.TILE_TOKENS, tokens // tiles, load // 32))
-    load = load // pieces * pieces
-    warm = _one(hc.warm_streams(mixing.replayed, chip))
-    block = Block(
-        stage=Work(matrix=clocks),
-        accesses=(
-            Access(
-                region=0,
-                nbytes=load,
-                row_bytes=load * stages,
-                pieces=pieces,
-                pitch=load // pieces * stages,
-            ),
-        ),
-        stage_bytes=load,
-        threads=PRODUCT_THREADS,
-        registers_bytes=PRODUCT_REGISTERS_BYTES,
-        in_flight=4,
-    )
-    gap = after_first_load(constants["start_us"] * MICRO, chip, warm, load)
-    product = equal_blocks(block, tiles * splits, stages, gap_s=gap, end_s=serial)
-    streams = Region(nbytes=max(load * stages * tiles * splits, 64), warm=warm)
-    no_chunks = {**constants, "chunk_us": constants.get("chunk_us", 0.0)}
-    collapse, collapsed = _chunked({**c, "sites": 1.0}, chip, no_chunks, c["streams"], 1.0)
-    return _sites(
-        c,
-        (streams, *collapsed),
-        (product, _moved_region(collapse, 1)),
-        "mhc pre",
-    )
-
-
-def _moved_region(launch: Launch, region: int) -> Launch:
-    """The launch with its accesses on regions that come later."""
-    from dataclasses import replace
-
-    kinds = tuple(
-        replace(kind, accesses=tuple(replace(a, region=a.region + region) for a in kind.accesses))
-        for kind in launch.kinds
-    )
-    return replace(launch, kinds=kinds)
-
-
-def _tensorrt_kernel(
-    mixing: Any, chip: ChipSpec, constants: Constants, tokens: int
-) -> tuple[int, int, float, float]:
-    """Tiles, splits, the wait for a sum and, of the vector kernel, the time of its weights.
-
-    Assumes: the vector kernel's cores share its passes over the weights evenly.
+    Assumes: what bounds a core's operands, and what fills and drains a tile, keeps its matrix unit
+        from other tiles.
     """
-    tiles = -(-tokens // hc.TILE_TOKENS)
-    pieces = -(-tokens // hc.TRTLLM_SPLIT_TILE_TOKENS)
-    serial = constants["split_us"] * MICRO
-    kernels = (
-        (mixing.matrix(np.array([tiles]), 1.0, chip, constants), 0.0),
-        (mixing.matrix(np.array([pieces]), float(hc.TRTLLM_SPLIT), chip, constants), serial),
-        (mixing.vector(chip, constants), 0.0),
+    peak = chip.matrix_flops_per_s(gemm.operands.matrix_type)
+    assert peak is not None
+    matrix = one(gemm.step_flops) * chip.core_count / peak * chip.clock_hz
+    if "operand_bytes_per_clock" in constants:
+        matrix = max(matrix, one(gemm.step_bytes) / constants["operand_bytes_per_clock"])
+    fitted = fitted_chip(chip)
+    filled = max(0.0, constants["tile_clocks"] - fitted.llc_latency_s * fitted.clock_hz)
+    out = max(LEAST_BYTES, int(one(gemm.tile_tokens) * moe_gemm.TILE_COLUMNS * OUTPUT_BYTES))
+    return Block(
+        prologue=Work(matrix=filled),
+        stage=Work(matrix=matrix / pipeline.parts),
+        last_accesses=(Access(region=region + 1, nbytes=out, row_bytes=out, stores=True),),
+        fixed_bytes=min(out, STAGED_OUTPUT_BYTES),
+        registers_bytes=PRODUCT_REGISTERS_BYTES // pipeline.resident,
+        threads=PRODUCT_THREADS // pipeline.resident,
+        held_fill=fitted.matrix_fill_clocks,
+        held_issue=fitted.matrix_issue_clocks,
     )
-    times = [sum(_one(v) for v in kernel.values()) + more for kernel, more in kernels]
-    best = int(np.argmin(times))
-    return (
-        (tiles, 1, 0.0, 0.0),
-        (pieces, hc.TRTLLM_SPLIT, serial, 0.0),
-        (chip.core_count, 1, 0.0, times[2]),
-    )[best]

@@ -93,7 +93,7 @@ TIE_KEY_CYCLES = Constant(
 
 
 @dataclass(frozen=True, slots=True)
-class _Calls:
+class SearchedRows:
     """Rows of equal requests; `keys` entries a row of those `searched` that have more than `k`."""
 
     rows: Floats
@@ -105,7 +105,7 @@ class _Calls:
     ties: np.ndarray
 
     @classmethod
-    def of(cls, calls: Columns) -> _Calls:
+    def of(cls, calls: Columns) -> SearchedRows:
         """From named sizes."""
         c = {name: np.asarray(value, dtype=np.float64) for name, value in calls.items()}
         requests, new, past, ratio, k = (
@@ -150,7 +150,7 @@ class TopKFirst(Family):
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Seconds by cause."""
-        c, clock, call = constants, chip.clock_hz, _Calls.of(calls)
+        c, clock, call = constants, chip.clock_hz, SearchedRows.of(calls)
         searched, keys, k, ties = call.searched, call.keys, call.k, call.ties
         some = searched > 0
         slowed = np.where(k < FULL_THREADS, SMALL_BLOCK_SLOWER, 1.0)
@@ -205,7 +205,7 @@ class TopKSecond(Family):
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
         """Seconds by cause; blocks all have 1,024 threads."""
-        c, clock, call = constants, chip.clock_hz, _Calls.of(calls)
+        c, clock, call = constants, chip.clock_hz, SearchedRows.of(calls)
         searched, keys, ties = call.searched, call.keys, call.ties
         long = keys >= LONG_ROW
         blocks = np.where(long, CLUSTER, 1)

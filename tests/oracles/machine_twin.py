@@ -35,8 +35,6 @@ PICOSECONDS = 10**12
 PAGE_BYTES = 4096
 MOST_STAGES = 16
 STORED_CHUNKS = 256
-# What a kernel's own waits hold of a matrix unit's fill and of its dependent instructions.
-HELD_CLOCKS = 32
 STATES = (
     "launch", "no block", "prologue", "matrix", "vector", "wait", "pipe busy", "cache", "memory",
     "links", "epilogue",
@@ -395,8 +393,8 @@ class BlockRun:
         first = self._load(kind.first_accesses, 0)
         self._load_ahead()
         multiplies = kind.stage.matrix > 0
-        fill = twin.machine.matrix_fill_clocks - HELD_CLOCKS if multiplies else 0.0
-        issue = twin.machine.matrix_issue_clocks - HELD_CLOCKS if multiplies else 0.0
+        fill = twin.machine.matrix_fill_clocks - kind.held_fill if multiplies else 0.0
+        issue = twin.machine.matrix_issue_clocks - kind.held_issue if multiplies else 0.0
         yield from self._await(first)
         yield self._work(first, kind.prologue, fill, "prologue")
         for stage in range(self.stages):

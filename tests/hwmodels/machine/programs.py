@@ -133,6 +133,8 @@ def _block(rng: random.Random, regions: int) -> Block:
         threads=rng.choice([128, 1024]),
         in_flight=rng.choice([1, 2, 4, 16, 40]),
         flight_bytes=rng.choice([0, 0, 2000]),
+        held_fill=rng.choice([0, 20, 40]),
+        held_issue=rng.choice([0, 20, 40]),
     )
 
 

@@ -16,7 +16,7 @@ from hwmodels.machine.lanes import (
     mean_open,
 )
 from hwmodels.machine.program import Access, Block, KernelProgram, Region, Work, equal_blocks
-from hwmodels.machine.simulation import Noted, noted_run, run_program, traced_run
+from hwmodels.machine.simulation import Noted, noted_run, run_program
 from hwmodels.machine.spec import machine_of
 
 MACHINE = machine_of(find_chip("h200")).slice_of_stack()
@@ -80,12 +80,6 @@ def test_noting_changes_nothing_and_keeps_to_its_bound(noted: Noted) -> None:
     assert few.result == noted.result == run_program(program(40, 4), MACHINE)
     assert few.stretches.tolist() == noted.stretches[:10].tolist()
     assert few.left_out == len(noted.stretches) - 10
-
-
-def test_stretches_of_cores_alone(noted: Noted) -> None:
-    result, traced = traced_run(program(40, 4), MACHINE, 100_000)
-    assert result == noted.result
-    assert traced.tolist() == of(noted, w.OF_CORE)[:, :4].tolist()
 
 
 def stretch(start: int, end: int, nbytes: int = 0) -> list[int]:

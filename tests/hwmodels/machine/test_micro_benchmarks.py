@@ -21,7 +21,7 @@ from hwmodels.machine.program import (
     Work,
     equal_blocks,
 )
-from hwmodels.machine.simulation import MachineResult, depth_of, run_program, traced_run
+from hwmodels.machine.simulation import MachineResult, depth_of, noted_run, run_program
 from hwmodels.machine.spec import MachineSpec, machine_of
 from simulator.basis.errors import UnsupportedError
 from tests.hwmodels.machine.programs import some_program
@@ -215,8 +215,9 @@ def test_waves_of_blocks(chip: str, fixed_share: int) -> None:
 def test_waves_of_matrix_work(chip: str, occupancy: int) -> None:
     on = machine(chip)
     block = Block(stage=Work(matrix=500), fixed_bytes=on.shared_bytes // occupancy)
-    # A kernel's own waits hold 32 clocks of the pipe's fill: of 32 on h200, of 64 on b200.
-    fill, work = on.clocks_ps({"h200": 0, "b200": 32}[chip]), on.clocks_ps(500)
+    # The pipe's fill, 32 clocks on h200 and 64 on b200, and a stage's dependent instructions.
+    fill = on.clocks_ps({"h200": 32, "b200": 64}[chip]) + on.clocks_ps(32)
+    work = on.clocks_ps(500)
     for waves in (1, 2, 5):
         for blocks in (on.cores * (waves - 1) + 1, on.cores * waves):
             found = run_program(one_launch(equal_blocks(block, blocks, 1)), on)
@@ -312,9 +313,9 @@ def test_every_picosecond_of_a_slot_has_a_state(seed: int) -> None:
 def test_two_runs_are_one(seed: int) -> None:
     program = some_program(random.Random(seed))
     on = one_stack("b200")
-    (first, stretches), (second, again) = (traced_run(program, on, 50) for _ in range(2))
-    assert first == second == run_program(program, on)
-    assert (stretches == again).all()
+    first, second = (noted_run(program, on, 50) for _ in range(2))
+    assert first.result == second.result == run_program(program, on)
+    assert (first.stretches == second.stretches).all()
 
 
 # Which loads meet at a bank is a matter of chance, and so is which one finds its bank in refresh,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hwmodels.chip import find_chip
 from simulator.kernels.core_rates import core_rate
 from simulator.kernels.family import check_families
-from simulator.kernels.index_logits import FAMILIES, _Rows, padded_share
+from simulator.kernels.index_logits import FAMILIES, Rows, padded_share
 from tests.simulator.kernels.row_support import (
     CHIPS,
     check_laws,
@@ -42,7 +42,7 @@ def test_families_are_registered():
 def test_units_of_rows_count_256_keys_each():
     tokens = np.arange(1, 6000)
     direct = np.cumsum(np.maximum(1, np.ceil(tokens // 4 / 256)))
-    rows = _Rows(*(np.array([float(v)]) for v in (1, 1, 0, 4)))
+    rows = Rows(*(np.array([float(v)]) for v in (1, 1, 0, 4)))
     units = rows.units_before(tokens.astype(float))
     assert np.array_equal(units, direct)
     back = rows.tokens_at(units)
