@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hwmodels.chip import find_chip
+from simulator.kernels.constants_file import constants_for
 from tests.validation.machine_rates import Rate, measured, product_rates, stream_rates
 
 FOUND = measured()
@@ -50,5 +51,12 @@ def test_best_products_are_near(products: list[Rate]) -> None:
     assert len(errors) == len(products) - 1
     assert np.median(np.abs(errors)) < 0.25
     assert min(errors) > -0.45
-    # A search over shapes and kernels finds more than one kernel at the shape that it found.
-    assert max(errors) < 0.1
+    # A search over shapes and kernels finds more than one kernel at the shape that it found; cores
+    # without a kernel that was measured have another's, and what those lose there is not known.
+    own = [r.error for r in products if r.machine is not None and not borrowed(r.chip)]
+    assert max(own) < 0.0
+    assert max(errors) < 0.3
+
+
+def borrowed(chip: str) -> bool:
+    return not constants_for("gemm_bf16", find_chip(chip)).calibrated
