@@ -563,7 +563,9 @@ def _launch(m, launch, now):  # type: ignore[no-untyped-def]
 def _block_ended(m, slot, now):  # type: ignore[no-untyped-def]
     """Give the core to the next blocks; whether that was the last block of its launch."""
     core = m[slot + w.S_CORE]
-    launch = m[m[slot + w.S_BLOCK] + w.B_LAUNCH]
+    block = m[slot + w.S_BLOCK]
+    launch = m[block + w.B_LAUNCH]
+    m[block + w.B_ENDED] = now
     _leave(m, slot)
     launches_end = m[w.O_LAUNCHES] + m[w.M_LAUNCHES] * w.G_WORDS
     m[launch + w.G_LEFT] -= 1

@@ -90,9 +90,13 @@ def depth_of(block: Block, machine: MachineSpec) -> int:
 
 @dataclass(frozen=True)
 class Noted:
-    """A run and its first stretches, a row each as `words.N_...` says; `left_out` had no room."""
+    """A run, when its blocks ended, by their numbers, and its first stretches.
+
+    A stretch is a row as `words.N_...` says; `left_out` had no room.
+    """
 
     result: MachineResult
+    ends_ps: Words
     stretches: Words
     left_out: int
 
@@ -133,7 +137,7 @@ def noted_run(program: KernelProgram, machine: MachineSpec, most: int) -> Noted:
     noted = int(words[w.T_LANES])
     stretches = table.records(w.O_LANES, w.LANE_WORDS, min(noted, most)).copy()
     result = _result(table, memory.reshape(machine.channels, -1))
-    return Noted(result, stretches, max(0, noted - most))
+    return Noted(result, table.ends_ps(), stretches, max(0, noted - most))
 
 
 class _Table:
@@ -201,6 +205,13 @@ class _Table:
     def records(self, table: int, width: int, count: int) -> Words:
         """A table of records, one a row."""
         return self.view(table, width * count).reshape(count, width)
+
+    def ends_ps(self) -> Words:
+        """When blocks ended, in the order in which the launches have them."""
+        ended = self.records(w.O_BLOCKS, w.B_WORDS, self.program.blocks)[:, w.B_ENDED]
+        found = np.empty_like(ended)
+        found[self.order] = ended
+        return found
 
     def _most_chunks(self) -> int:
         """Chunks that loads may have in flight; stores are bounded by the memory's own pace."""
@@ -320,6 +331,7 @@ class _Table:
     def _launches(self) -> None:
         rows = self.records(w.O_LAUNCHES, w.G_WORDS, len(self.program.launches))
         blocks = self.records(w.O_BLOCKS, w.B_WORDS, self.program.blocks)
+        self.order = np.arange(self.program.blocks)
         first_block, first_kind = 0, 0
         for number, (row, launch) in enumerate(zip(rows, self.program.launches, strict=True)):
             at = self.at[w.O_BLOCKS] + first_block * w.B_WORDS
@@ -329,6 +341,7 @@ class _Table:
             if launch.core is not None:
                 order = np.argsort(launch.core, kind="stable")
                 dealt = self._deal(number, launch, at)
+            self.order[first_block : first_block + launch.blocks] = first_block + order
             own[:, w.B_KIND] = self.at[w.O_KINDS] + (first_kind + launch.kind[order]) * w.K_WORDS
             own[:, w.B_STAGES] = launch.stages[order]
             own[:, w.B_PLACE] = launch.coordinates[order]

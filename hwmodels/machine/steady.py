@@ -1,8 +1,9 @@
 """How long a kernel program takes on a machine: whole launches, or steady parts of long ones.
 
-A launch of much traffic runs on the machine's part with one stack of memory; what is still long is
-cut to fewer waves of blocks and to shorter loops, and goes on as those grow. Equal launches are run
-once.
+A launch of much traffic runs on the machine's part with one stack of memory. What is still long
+runs as many whole waves of blocks as there is a budget for, evenly spaced, and goes on at the pace
+between the first of them and the last; where those are few, waves and loops of two lengths go
+straight on. Equal launches are run once.
 
 Assumes: launches of a kernel follow one another, and what one leaves in the cache is what the
 regions of the next say is there.
@@ -18,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwmodels.bandwidth.stored import entry_key, stored
 from hwmodels.machine.live import PICOSECONDS
@@ -29,18 +31,27 @@ from hwmodels.machine.program import (
     Counts,
     KernelProgram,
     Launch,
+    Work,
     spread_order,
 )
-from hwmodels.machine.simulation import MachineResult, blocks_at_once, depth_of, run_program
+from hwmodels.machine.simulation import (
+    MachineResult,
+    blocks_at_once,
+    depth_of,
+    noted_run,
+    run_program,
+)
 from hwmodels.machine.spec import MachineSpec
 
-# Cost of the runs of one launch, in bursts of 32 bytes from memory; a request costs a few more.
-BUDGET = 1_000_000
-_REQUEST_BYTES = 256
-_REQUEST_COST = 3
-# Waves of the shorter runs, and stages of the shortest loops beyond those in flight.
-_WAVES = (2, 4)
-_FEW_WAVES = (1, 2)
+Floats = NDArray[np.float64]
+# What runs of one launch may cost, in bursts of 32 bytes from memory, on the whole chip and on one
+# stack of it; a request of `_REQUEST_BYTES` costs a part of a burst more.
+WHOLE_CHIP, BUDGET = 700_000, 3_000_000
+_REQUEST_BYTES, _REQUEST_COST = 256, 0.2
+# Waves of the shortest runs, and stages of their loops beyond those in flight.
+_FEWEST = (1, 2)
+# Waves from which on their own pace tells that of more.
+_FEW_WAVES = 5
 _LOOPS = (4, 10)
 
 
@@ -127,7 +138,9 @@ class _Key:
         chip = {each.name: getattr(machine, each.name) for each in fields(machine)}
         chip["preset"] = machine.preset.model_dump(mode="json")
         chip["cache"] = asdict(machine.cache)
-        return entry_key({"launch": digest.hexdigest(), "machine": chip, "budget": BUDGET})
+        return entry_key(
+            {"launch": digest.hexdigest(), "machine": chip, "budgets": [WHOLE_CHIP, BUDGET]}
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -164,10 +177,11 @@ def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDG
 def _within(program: KernelProgram, machine: MachineSpec, budget: float) -> LaunchTime:
     (launch,) = program.launches
     warm = tuple(region.warm for region in program.regions)
-    if cost_of(launch, warm) <= budget:
+    several = machine.stacks > 1
+    if cost_of(launch, warm) <= (min(WHOLE_CHIP, budget) if several else budget):
         result = run_program(program, machine)
         return LaunchTime(float(result.duration_ps), result, 0.0)
-    if machine.stacks > 1:
+    if several:
         program = of_stack(program, launch, machine)
         machine = machine.slice_of_stack()
         return _within(program, machine, budget)
@@ -253,37 +267,86 @@ def _extrapolated(
     warm: tuple[float, ...],
     budget: float,
 ) -> LaunchTime:
-    """Two lengths of loops by two numbers of waves, and the plane through their times."""
+    """As many waves as the budget has, which go on at their pace; or shorter loops too."""
+    at_once = blocks_at_once(launch.kinds, machine) * machine.cores
+    whole = whole_waves(launch, at_once)
+
+    def cost(waves: int) -> float:
+        return cost_of(cut_launch(launch, waves, 1.0, at_once), warm)
+
+    if whole <= _FEW_WAVES or cost(_FEW_WAVES) > budget:
+        return _shorter_loops(program, launch, machine, warm, budget)
+    waves, above = _FEW_WAVES, whole
+    while above - waves > 1:
+        middle = (waves + above) // 2
+        waves, above = (middle, above) if cost(middle) <= budget else (waves, middle)
+    own = cut_launch(launch, waves, 1.0, at_once)
+    run = noted_run(replace(program, launches=(own,)), machine, 0)
+    done, left = _block_clocks(own, machine), _block_clocks(launch, machine).sum()
+    left -= done.sum()
+    more = left * _pace(run.ends_ps, done, waves)
+    share = 1.0 - cost(waves) / cost_of(launch, warm)
+    return LaunchTime(run.result.duration_ps + more, run.result, share)
+
+
+def _pace(ends_ps: Counts, work: Floats, waves: int) -> float:
+    """Picoseconds that a unit of blocks' work takes between the first wave and the last.
+
+    Each block of the second wave is held against the one that ended some waves after it.
+    """
+    order = np.argsort(ends_ps, kind="stable")
+    done, ends = np.cumsum(work[order]), ends_ps[order]
+    wave = len(order) // waves
+    early = np.arange(wave, 2 * wave)
+    late = early + (waves - 3) * wave
+    return float((ends[late] - ends[early]).sum() / (done[late] - done[early]).sum())
+
+
+def _shorter_loops(
+    program: KernelProgram,
+    launch: Launch,
+    machine: MachineSpec,
+    warm: tuple[float, ...],
+    budget: float,
+) -> LaunchTime:
+    """Two lengths of loops, in all of the waves or by two numbers of them, and straight on."""
     at_once = blocks_at_once(launch.kinds, machine) * machine.cores
     longest = int(launch.stages.max())
     depth = max(depth_of(kind, machine) for kind in launch.kinds)
     whole = whole_waves(launch, at_once)
+    waves = (whole,) if whole <= _FEWEST[-1] else _FEWEST
 
-    def cost(wave: int, share: float) -> float:
-        return cost_of(cut_launch(launch, wave, share, at_once), warm)
+    def cut(wave: int, loop: int) -> Launch:
+        return cut_launch(launch, wave, loop / longest, at_once)
 
-    waves: tuple[int, ...] = _WAVES
-    if whole <= _FEW_WAVES[-1]:
-        waves = (whole,)
-    elif whole <= _WAVES[-1] or sum(cost(wave, 0.3) for wave in waves) > budget:
-        waves = _FEW_WAVES
     loops: tuple[int, ...] = (longest,)
-    run = sum(cost(wave, 1.0) for wave in waves)
-    if run > budget and longest > depth + _LOOPS[-1]:
-        last = int(min(max(0.65 * budget / run * longest, depth + _LOOPS[-1]), longest))
+    cost = sum(cost_of(cut(wave, longest), warm) for wave in waves)
+    if cost > budget and longest > depth + _LOOPS[-1]:
+        # Half of the loop is run too.
+        last = int(min(max(budget / cost / 1.5 * longest, depth + _LOOPS[-1]), longest))
         loops = (max(last // 2, min(depth + _LOOPS[0], last - 1)), last)
-    times = {
-        (wave, loop): run_program(
-            replace(program, launches=(cut_launch(launch, wave, loop / longest, at_once),)), machine
-        )
+    runs = {
+        (wave, loop): noted_run(replace(program, launches=(cut(wave, loop),)), machine, 0)
         for wave in waves
         for loop in loops
     }
-    largest = times[waves[-1], loops[-1]]
-    extents = [_extent(cut_launch(launch, wave, 1.0, at_once), at_once) for wave in waves]
-    share = cost(waves[-1], loops[-1] / longest) / cost_of(launch, warm)
-    duration = _plane(times, waves, loops, (*extents, _extent(launch, at_once)), longest)
-    return LaunchTime(float(duration), largest, float(1.0 - share))
+    wholes = (*(cut(wave, longest) for wave in waves), launch)
+    extents = tuple(_extent(one, at_once, machine) for one in wholes)
+    share = 1.0 - cost_of(cut(waves[-1], loops[-1]), warm) / cost_of(launch, warm)
+    part = 4 if launch.blocks <= at_once else launch.blocks
+    late = {sizes: _late_ps(run.ends_ps, part) for sizes, run in runs.items()}
+    key = waves[-1], loops[-1]
+    more = _plane(late, waves, loops, extents, longest) - late[key]
+    return LaunchTime(runs[key].result.duration_ps + more, runs[key].result, share)
+
+
+def _late_ps(ends_ps: Counts, part: int) -> float:
+    """When the last part of the blocks ended, in the mean.
+
+    Of blocks that run at once a quarter is steadier than the very last one.
+    """
+    count = -(-len(ends_ps) // part)
+    return float(np.partition(ends_ps, -count)[-count:].mean())
 
 
 def least_ps(program: KernelProgram, machine: MachineSpec) -> float:
@@ -322,31 +385,52 @@ def cut_launch(launch: Launch, waves: int, share: float, at_once: int) -> Launch
 
 
 def _kept_blocks(launch: Launch, waves: int, at_once: int) -> Counts:
-    """Numbers of the blocks that stay: without whole waves from the middle."""
-    drop = max(0, whole_waves(launch, at_once) - waves)
+    """Numbers of the blocks that stay: so many whole waves, evenly spaced, and what is over."""
+    whole = whole_waves(launch, at_once)
+    if waves >= whole:
+        return np.arange(launch.blocks)
     if launch.core is None:
-        head = max(0, waves // 2) * at_once
-        return np.concatenate([np.arange(head), np.arange(head + drop * at_once, launch.blocks)])
+        firsts = np.rint(np.linspace(0, whole - 1, waves)).astype(np.int64) * at_once
+        kept = (firsts[:, None] + np.arange(at_once)).ravel()
+        return np.append(kept, np.arange(whole * at_once, launch.blocks))
     counts = np.bincount(launch.core)
     order = np.argsort(launch.core, kind="stable")
     cores = launch.core[order]
     rank = np.arange(len(order)) - np.searchsorted(cores, cores)
     # The same share of each core's blocks, evenly spaced.
-    whole = whole_waves(launch, at_once)
-    left = np.ceil(counts * ((whole - drop) / whole))[cores]
-    kept = np.floor((rank + 1) * left / counts[cores]) > np.floor(rank * left / counts[cores])
-    return np.sort(order[kept])
+    left = np.ceil(counts * (waves / whole))[cores]
+    stay = np.floor((rank + 1) * left / counts[cores]) > np.floor(rank * left / counts[cores])
+    return np.sort(order[stay])
 
 
-def _extent(launch: Launch, at_once: int) -> float:
-    """What the time of a launch grows with: stages of the fullest core, or whole waves."""
+def _extent(launch: Launch, at_once: int, machine: MachineSpec) -> float:
+    """What the time of a launch grows with: work of the fullest core, or of blocks at once."""
+    work = _block_clocks(launch, machine)
     if launch.core is None:
-        return float(launch.blocks // at_once)
-    return float(np.bincount(launch.core, weights=launch.stages + 1.0).max())
+        return float(work.sum()) / at_once
+    return float(np.bincount(launch.core, weights=work).max())
+
+
+def _block_clocks(launch: Launch, machine: MachineSpec) -> Floats:
+    """Clocks of every block if it were alone."""
+    each = np.array([_alone_clocks(kind, machine) for kind in launch.kinds])
+    return np.asarray(each[launch.kind, 0] + each[launch.kind, 1] * launch.stages)
+
+
+def _alone_clocks(block: Block, machine: MachineSpec) -> tuple[float, float]:
+    """Clocks of a block that is alone, without its loop and in a stage of it."""
+
+    def clocks(work: Work, accesses: tuple[Access, ...]) -> float:
+        moved = sum(access.nbytes for access in accesses) / machine.port_bytes_per_s
+        return work.matrix + work.vector + work.wait + moved * machine.clock_hz
+
+    once = clocks(block.prologue, block.first_accesses)
+    once += clocks(block.epilogue, block.last_accesses)
+    return once, clocks(block.stage, block.accesses)
 
 
 def _plane(
-    times: dict[tuple[int, int], MachineResult],
+    times: dict[tuple[int, int], float],
     waves: tuple[int, ...],
     loops: tuple[int, ...],
     extents: tuple[float, ...],
@@ -358,10 +442,10 @@ def _plane(
     """
 
     def over_loops(wave: int) -> float:
-        last = times[wave, loops[-1]].duration_ps
+        last = times[wave, loops[-1]]
         if len(loops) == 1:
             return last
-        rate = (last - times[wave, loops[0]].duration_ps) / (loops[1] - loops[0])
+        rate = (last - times[wave, loops[0]]) / (loops[1] - loops[0])
         return last + rate * (longest - loops[1])
 
     last = over_loops(waves[-1])

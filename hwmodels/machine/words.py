@@ -45,7 +45,7 @@ K_WORDS = K_PARTS + 3 * PART_WORDS
     G_WORDS,
 ) = range(11)  # fmt: skip
 
-B_KIND, B_STAGES, B_PLACE, B_LAUNCH, B_WORDS = range(5)
+B_KIND, B_STAGES, B_PLACE, B_LAUNCH, B_ENDED, B_WORDS = range(6)
 
 # States of a slot, of which every picosecond from the start to the end has one.
 (

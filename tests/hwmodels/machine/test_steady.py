@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from hwmodels.chip import find_chip
@@ -13,7 +16,7 @@ from hwmodels.machine.steady import least_ps, simulated
 STACK = machine_of(find_chip("h200")).slice_of_stack()
 
 
-def kernel(waves: int, stages: int, matrix: float) -> KernelProgram:
+def kernel(waves: int, stages: int, matrix: float, more: int = 5) -> KernelProgram:
     """Blocks of one a core that stream 8 KiB a stage from memory, and multiply."""
     block = Block(
         stage=Work(matrix=matrix),
@@ -22,18 +25,40 @@ def kernel(waves: int, stages: int, matrix: float) -> KernelProgram:
         fixed_bytes=120_000,
         in_flight=4,
     )
-    launch = equal_blocks(block, waves * STACK.cores + 5, stages)
+    launch = equal_blocks(block, waves * STACK.cores + more, stages)
     return KernelProgram(regions=(Region(nbytes=1 << 33),), launches=(launch,))
 
 
-@pytest.mark.parametrize(("waves", "stages"), [(8, 16), (16, 16), (32, 8)])
-@pytest.mark.parametrize("matrix", [100.0, 1500.0])
-def test_a_part_of_a_launch_tells_the_whole(waves: int, stages: int, matrix: float) -> None:
-    program = kernel(waves, stages, matrix)
+def held_against_the_whole(program: KernelProgram, within: float = 0.01) -> None:
+    """With the budget that every kernel has: half of it and more is not run."""
     whole = run_program(program, STACK).duration_ps
-    part = simulated(program, STACK, budget=200_000)
-    assert part.extrapolated > 0.3
-    assert part.duration_ps == pytest.approx(whole, rel=0.03)
+    part = simulated(program, STACK)
+    assert part.extrapolated > 0.48
+    assert part.duration_ps == pytest.approx(whole, rel=within)
+
+
+@pytest.mark.parametrize(("waves", "stages"), [(8, 120), (16, 60), (32, 30), (64, 15)])
+@pytest.mark.parametrize("matrix", [100.0, 400.0, 1500.0])
+def test_waves_go_on_at_their_pace(waves: int, stages: int, matrix: float) -> None:
+    """Bound by memory, by both and by the matrix units."""
+    held_against_the_whole(kernel(waves, stages, matrix))
+
+
+@pytest.mark.parametrize("matrix", [50.0, 350.0, 1500.0])
+def test_loops_go_on_at_their_pace(matrix: float) -> None:
+    """One block a core."""
+    held_against_the_whole(kernel(1, 1000, matrix, more=0))
+
+
+def test_blocks_of_unlike_work_go_on_in_the_mix_of_all() -> None:
+    """The first half of the blocks have nothing to do: what is kept has as many of them.
+
+    That all others start at once in the middle counts twice, as half of the waves are kept.
+    """
+    program = kernel(128, 15, 400.0)
+    (launch,) = program.launches
+    stages = np.where(np.arange(launch.blocks) < launch.blocks // 2, 0, 15)
+    held_against_the_whole(replace(program, launches=(replace(launch, stages=stages),)), 0.02)
 
 
 def test_no_launch_is_faster_than_memory_at_its_peak() -> None:
