@@ -3,8 +3,8 @@
 Events are in picoseconds, the memory's channels in ticks of their own; of both the earlier goes
 first. The tests have the same once more as SimPy processes.
 
-Assumes: requests meet in the order in which they are sent: in a slice of the cache, on the way
-between its partitions and in a core's port each takes its turn when it is known to be sent there.
+Assumes: requests meet in the order in which they are sent: in a slice of the cache and on the way
+between its partitions each takes its turn when it is known to be sent there.
 Assumes: blocks of a core issue their loads each for itself, at the pace of the core's port.
 Assumes: stores are posted: they take a turn in their slice, and a block begins a stage while no
 more than 256 of its chunks are not yet taken by memory; it ends when the cache or memory has all.
@@ -163,21 +163,54 @@ def _place_of_line(m, line, home):  # type: ignore[no-untyped-def]
     return first + oldest
 
 
+@inlined
+def _known(m, flight, at, source):  # type: ignore[no-untyped-def]
+    """A request of a stage is answered at a known time."""
+    if at > m[flight + w.F_READY]:
+        m[flight + w.F_READY] = at
+        m[flight + w.F_FROM] = source
+
+
 @plain
-def _wait_for(m, chunk, slot, flight, nbytes):  # type: ignore[no-untyped-def]
-    """Note that a stage in flight waits for a chunk, of which so many bytes go to its core."""
+def _waiter(m, slot, flight, nbytes):  # type: ignore[no-untyped-def]
+    """Note that a stage in flight waits for so many bytes; -1 where there is no room to."""
     waiter = m[w.T_FREE_WAITER]
     if waiter < 0:
         m[w.T_FAULT] = w.FAULT_WAITERS
-        return
+        return np.int64(-1)
     m[w.T_FREE_WAITER] = m[waiter + w.W_NEXT]
-    record = m[w.O_CHUNKS] + chunk * w.H_WORDS
     m[waiter + w.W_SLOT] = slot
     m[waiter + w.W_FLIGHT] = flight
     m[waiter + w.W_BYTES] = nbytes
-    m[waiter + w.W_NEXT] = m[record + w.H_WAITERS]
-    m[record + w.H_WAITERS] = waiter
     m[flight + w.F_OUT] += 1
+    return waiter
+
+
+@plain
+def _wait_for(m, chunk, slot, flight, nbytes):  # type: ignore[no-untyped-def]
+    """Note that a stage in flight waits for a chunk, of which so many bytes go to its core."""
+    waiter = _waiter(m, slot, flight, nbytes)
+    if waiter >= 0:
+        record = m[w.O_CHUNKS] + chunk * w.H_WORDS
+        m[waiter + w.W_NEXT] = m[record + w.H_WAITERS]
+        m[record + w.H_WAITERS] = waiter
+
+
+@plain
+def _answered(m, waiter, at, now, source):  # type: ignore[no-untyped-def]
+    """Bytes that a stage waits for reach its core's port at `at`: their turn, and what it does."""
+    slot = m[waiter + w.W_SLOT]
+    flight = m[waiter + w.W_FLIGHT]
+    nbytes = m[waiter + w.W_BYTES]
+    if nbytes > 0:
+        m[w.T_PORT] += nbytes
+        at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, at, nbytes, m[w.M_PORT_PS_A_KB])
+    _known(m, flight, at, source)
+    m[flight + w.F_OUT] -= 1
+    if m[flight + w.F_OUT] == 0 or m[flight + w.F_OUT] == w.STORED:
+        push(m, max(m[flight + w.F_READY], now), w.E_READY, slot)
+    m[waiter + w.W_NEXT] = m[w.T_FREE_WAITER]
+    m[w.T_FREE_WAITER] = waiter
 
 
 @plain
@@ -222,14 +255,6 @@ def _send(m, address, nbytes, store, at, line):  # type: ignore[no-untyped-def]
         m[w.T_READ] += bursts << 5
     push(m, at, w.E_MISS, chunk)
     return chunk
-
-
-@inlined
-def _known(m, flight, at, source):  # type: ignore[no-untyped-def]
-    """A request of a stage is answered at a known time."""
-    if at > m[flight + w.F_READY]:
-        m[flight + w.F_READY] = at
-        m[flight + w.F_FROM] = source
 
 
 @plain
@@ -310,9 +335,9 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
         there = _missed(m, slot, flight, region, address, nbytes, home, to_memory)
     if there > 0:
         m[w.T_HIT] += there
-        m[w.T_PORT] += there
-        done = _turn(m, core + w.U_PORT, served + latency - half, there, m[w.M_PORT_PS_A_KB])
-        _known(m, flight, done, w.Z_LLC)
+        waiter = _waiter(m, slot, flight, there)
+        if waiter >= 0:
+            push(m, served + latency - half, w.E_HIT, waiter)
 
 
 @plain
@@ -600,20 +625,8 @@ def _returned(m, chunk, now):  # type: ignore[no-untyped-def]
         m[m[w.O_PENDING] + line] = -1
     waiter = m[record + w.H_WAITERS]
     while waiter >= 0:
-        slot = m[waiter + w.W_SLOT]
-        flight = m[waiter + w.W_FLIGHT]
-        nbytes = m[waiter + w.W_BYTES]
-        at = back
-        if nbytes > 0:
-            m[w.T_PORT] += nbytes
-            at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, back, nbytes, m[w.M_PORT_PS_A_KB])
-        _known(m, flight, at, w.Z_DRAM)
-        m[flight + w.F_OUT] -= 1
-        if m[flight + w.F_OUT] == 0 or m[flight + w.F_OUT] == w.STORED:
-            push(m, max(m[flight + w.F_READY], now), w.E_READY, slot)
         after = m[waiter + w.W_NEXT]
-        m[waiter + w.W_NEXT] = m[w.T_FREE_WAITER]
-        m[w.T_FREE_WAITER] = waiter
+        _answered(m, waiter, back, now, w.Z_DRAM)
         waiter = after
     m[record + w.H_WAITERS] = m[w.T_FREE_CHUNK]
     m[w.T_FREE_CHUNK] = chunk
@@ -701,6 +714,8 @@ def run_machine(  # type: ignore[no-untyped-def]
             following = min(following, tick)
         elif sort == w.E_READY:
             _advance(m, what, event_at)
+        elif sort == w.E_HIT:
+            _answered(m, what, event_at, event_at, w.Z_LLC)
         elif sort == w.E_LOAD:
             m[what + w.S_ISSUING] = 0
             _load_ahead(m, what, event_at)

@@ -150,7 +150,7 @@ class _Table:
         self.slots = blocks_at_once(self.kinds, machine)
         in_flight = self._most_chunks()
         self.chunks = min(in_flight, _MOST_CHUNKS)
-        heap = self.chunks + machine.cores * self.slots * (w.PLACES + 2) + 64
+        heap = 3 * self.chunks + machine.cores * self.slots * (w.PLACES + 2) + 64
         sets = machine.cache.sets
         lines = sets * machine.cache.ways * machine.cache.partitions
         accesses = sum(

@@ -83,7 +83,7 @@ W_SLOT, W_FLIGHT, W_BYTES, W_NEXT, W_WORDS = range(5)
 
 # Events: time, order, what (a place or a number) with its sort in the low bits.
 E_AT, E_ORDER, E_WHAT, E_WORDS = range(4)
-E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD = range(5)
+E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD, E_HIT = range(6)
 EVENT_BITS = 3
 
 # Stretches that a run notes: whose, of a core its state and else whether it stores, from, to, of

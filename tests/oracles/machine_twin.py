@@ -5,8 +5,9 @@ against. Rules that decide ties: of events at one time the one that was added fi
 tick of the memory comes before an event only if its picosecond is earlier; chunks that finish in
 one tick are handled channel by channel; who waits for one chunk is answered last come, first.
 
-A request takes its turns in slice, crossing and port when it is sent, and a part of a block those
-at the core's units and at the links when it begins, even where they lie ahead.
+A request takes its turns in slice and crossing when it is sent and at the port when it comes there,
+and a part of a block those at the core's units and at the links when it begins, even where they lie
+ahead.
 """
 
 from __future__ import annotations
@@ -303,7 +304,9 @@ class MachineTwin:
                 found = self._look_up(block, flight, place, address, nbytes, home, at_memory)
             if found:
                 self.bytes["hit"] += found
-                flight.known(core.port.turn(served + latency - there, found), "cache")
+                flight.out += 1
+                at = served + latency - there
+                self.add(at, lambda: self._answer(block, flight, found, at, "cache"))
 
     def _look_up(
         self, block: BlockRun, flight: Flight, place: Place, address: int, nbytes: int, home: int,
@@ -361,11 +364,17 @@ class MachineTwin:
         if chunk.line is not None and chunk.line.coming is chunk:
             chunk.line.coming = None
         for (block, flight), nbytes in chunk.waiting:
-            at = block.core.port.turn(back, nbytes) if nbytes else back
-            flight.known(at, "memory")
-            flight.out -= 1
-            if flight.out in (0, STORED_CHUNKS):
-                block.announce(max(flight.ready_ps, now))
+            self._answer(block, flight, nbytes, back, "memory", now)
+
+    def _answer(
+        self, block: BlockRun, flight: Flight, nbytes: int, at: int, source: str,
+        now: int | None = None,
+    ) -> None:  # fmt: skip
+        """Bytes come to a core at `at`, and take their turn at its port."""
+        flight.known(block.core.port.turn(at, nbytes) if nbytes else at, source)
+        flight.out -= 1
+        if flight.out in (0, STORED_CHUNKS):
+            block.announce(max(flight.ready_ps, at if now is None else now))
 
 
 class BlockRun:
