@@ -101,7 +101,9 @@ class Block:
 class Launch:
     """A grid: kind, loop length and, where the kernel deals blocks itself, core of every block.
 
-    It starts `gap_s` after the launch before has ended; `end_s` passes after its last block.
+    It starts `gap_s` after the launch of its stream before it has ended; `end_s` passes after its
+    last block. Launches of other streams run beside it, and the first of the program first takes
+    what room a core has.
     """
 
     kinds: tuple[Block, ...]
@@ -111,6 +113,7 @@ class Launch:
     place: Counts | None = None
     gap_s: float = 0.0
     end_s: float = 0.0
+    stream: int = 0
     # Whether cores without a block are idle, as those that a collective leaves alone are not.
     fills_chip: bool = True
 
@@ -134,7 +137,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelProgram:
-    """Regions that the launches of a kernel share, and the launches one after the other."""
+    """Regions that the launches of a kernel share, and the launches, of a stream in order."""
 
     regions: tuple[Region, ...]
     launches: tuple[Launch, ...]

@@ -333,6 +333,7 @@ class _Table:
         blocks = self.records(w.O_BLOCKS, w.B_WORDS, self.program.blocks)
         self.order = np.arange(self.program.blocks)
         first_block, first_kind = 0, 0
+        before_in: dict[int, int] = {}
         for number, (row, launch) in enumerate(zip(rows, self.program.launches, strict=True)):
             at = self.at[w.O_BLOCKS] + first_block * w.B_WORDS
             own = blocks[first_block : first_block + launch.blocks]
@@ -346,9 +347,8 @@ class _Table:
             own[:, w.B_STAGES] = launch.stages[order]
             own[:, w.B_PLACE] = launch.coordinates[order]
             own[:, w.B_LAUNCH] = self.at[w.O_LAUNCHES] + number * w.G_WORDS
-            before = -1
-            if number:
-                before = self.at[w.O_LAUNCHES] + (number - 1) * w.G_WORDS
+            before = before_in.get(launch.stream, -1)
+            before_in[launch.stream] = self.at[w.O_LAUNCHES] + number * w.G_WORDS
             gap, end = (round(s * PICOSECONDS) for s in (launch.gap_s, launch.end_s))
             to = at + launch.blocks * w.B_WORDS
             row[:] = (at, to, dealt, before, gap, end, at, launch.blocks, -1, -1)
@@ -412,7 +412,8 @@ def blocks_at_once(kinds: Sequence[Block], machine: MachineSpec) -> int:
 def _result(table: _Table, channels: Words) -> MachineResult:
     words, machine = table.words, table.machine
     launches = table.records(w.O_LAUNCHES, w.G_WORDS, len(table.program.launches))
-    end = int(launches[-1, w.G_ENDED])
+    last = int(launches[:, w.G_ENDED].argmax())
+    end = int(launches[last, w.G_ENDED])
     cores = table.records(w.O_CORES, w.U_WORDS, machine.cores)
     slots = machine.cores * table.slots
     states = cores[:, w.U_STATES :].sum(axis=0)
@@ -421,7 +422,7 @@ def _result(table: _Table, channels: Words) -> MachineResult:
         states[w.Z_LAUNCH] = states[w.Z_LAUNCH] * used // slots
         states[w.Z_EMPTY], slots = 0, used
     # What is left until the end is time without a block, but for the end of the last launch.
-    states[w.Z_EPILOGUE] += int(launches[-1, w.G_END_PS]) * slots
+    states[w.Z_EPILOGUE] += int(launches[last, w.G_END_PS]) * slots
     states[w.Z_EMPTY] += end * slots - int(states.sum())
     columns = int(channels[:, [d.N_READ, d.N_WRITE]].sum())
     return MachineResult(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import simpy
@@ -82,6 +83,18 @@ class Core:
     slots: list[Slot]
     room: dict[str, int]
     unit_free_ps: dict[str, int] = field(default_factory=lambda: {"matrix": 0, "vector": 0})
+
+
+@dataclass(eq=False)
+class Run:
+    """A launch, begun or to begin, and the one that follows it in its stream."""
+
+    launch: Launch
+    queues: list[list[int]]
+    left: int
+    after: Run | None = None
+    begun: bool = False
+    ended_ps: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,7 +178,20 @@ class MachineTwin:
         )
         self.added = 0  # events and looks at lines, which decide what the cache has lost
         self.chunks = self.memory_wait_ps = 0
-        self.launches_ps: list[int] = []
+        self.runs = [Run(own, self._dealt(own), own.blocks) for own in program.launches]
+        latest: dict[int, Run] = {}
+        for run in self.runs:
+            before = latest.get(run.launch.stream)
+            if before is None:
+                self.add(self._ps(run.launch.gap_s), partial(self._begin, run))
+            else:
+                before.after = run
+            latest[run.launch.stream] = run
+
+    @property
+    def launches_ps(self) -> list[int]:
+        """When launches ended."""
+        return [run.ended_ps for run in self.runs]
 
     def _places(self) -> list[Place]:
         places, base = [], 0
@@ -184,18 +210,18 @@ class MachineTwin:
 
     def run(self) -> int:
         """Run all launches; the time of the end."""
-        ended = self.env.process(self._launches())
-        while not ended.processed:
+        while any(run.left for run in self.runs):
             if self.memory.next_ps < self.env.peek():
                 at = self.memory.next_ps
                 for chunk in self.memory.step():
                     self._returned(chunk, at)
             else:
                 self.env.step()
-        end = self.launches_ps[-1]
+        last = max(self.runs, key=lambda run: run.ended_ps)
+        end = last.ended_ps
         for core in self.cores:
             for slot in core.slots:
-                self.spend(slot, "no block", end - self._ps(self.program.launches[-1].end_s))
+                self.spend(slot, "no block", end - self._ps(last.launch.end_s))
                 self.spend(slot, "epilogue", end)
         return end
 
@@ -218,24 +244,16 @@ class MachineTwin:
 
     # Launches and blocks -------------------------------------------------------------------------
 
-    def _launches(self) -> Steps:
-        ended = 0
-        for launch in self.program.launches:
-            gap = self._ps(launch.gap_s)
-            yield self.add(ended + gap)
-            for core in self.cores:
-                for slot in core.slots:
-                    self.spend(slot, "no block", self.now - gap)
+    def _begin(self, run: Run) -> None:
+        """Deal the first blocks of a launch to the cores, one each in turn, until none fits."""
+        run.begun = True
+        for core in self.cores:
+            for slot in core.slots:
+                if slot.block is None:
+                    self.spend(slot, "no block", self.now - self._ps(run.launch.gap_s))
                     self.spend(slot, "launch", self.now)
-            self.over = self.env.event()
-            self.left = launch.blocks
-            self.kinds = launch
-            self.queues = self._dealt(launch)
-            while any([self._place(core) for core in self.cores]):
-                pass
-            yield self.over
-            ended = self.now + self._ps(launch.end_s)
-            self.launches_ps.append(ended)
+        while any([self._place(run, core) for core in self.cores]):
+            pass
 
     def _dealt(self, launch: Launch) -> list[list[int]]:
         """Blocks that each core may start, in order: its own, or one list that all take from."""
@@ -243,12 +261,12 @@ class MachineTwin:
             return [list(range(launch.blocks))] * len(self.cores)
         return [np.flatnonzero(launch.core == core.number).tolist() for core in self.cores]
 
-    def _place(self, core: Core) -> bool:
-        """Start the next block on a core, where one is left and fits."""
-        queue = self.queues[core.number]
+    def _place(self, run: Run, core: Core) -> bool:
+        """Start the next block of a launch on a core, where one is left and fits."""
+        queue, launch = run.queues[core.number], run.launch
         if not queue:
             return False
-        kind = self.kinds.kinds[self.kinds.kind[queue[0]]]
+        kind = launch.kinds[launch.kind[queue[0]]]
         need = needs(kind, self.machine)
         if any(core.room[what] < amount for what, amount in need.items()):
             return False
@@ -257,22 +275,26 @@ class MachineTwin:
             core.room[what] -= amount
         slot = next(slot for slot in core.slots if slot.block is None)
         self.spend(slot, "no block", self.now)
-        place = int(self.kinds.coordinates[number])
-        slot.block = BlockRun(self, core, slot, kind, place, int(self.kinds.stages[number]))
+        place, stages = int(launch.coordinates[number]), int(launch.stages[number])
+        slot.block = BlockRun(self, run, core, slot, kind, place, stages)
         self.env.process(slot.block.run())
         return True
 
-    def block_ended(self, core: Core, slot: Slot) -> None:
+    def block_ended(self, run: Run, core: Core, slot: Slot) -> None:
         """A block gives its room back, for as many of the next ones as fit."""
         assert slot.block is not None
         for what, amount in needs(slot.block.kind, self.machine).items():
             core.room[what] += amount
         slot.block = None
-        self.left -= 1
-        if self.left == 0:
-            self.over.succeed()
-        while self._place(core):
-            pass
+        run.left -= 1
+        if run.left == 0:
+            run.ended_ps = self.now + self._ps(run.launch.end_s)
+            if run.after is not None:
+                begin = run.ended_ps + self._ps(run.after.launch.gap_s)
+                self.add(begin, partial(self._begin, run.after))
+        for other in self.runs:
+            while other.begun and self._place(other, core):
+                pass
 
     # Requests ------------------------------------------------------------------------------------
 
@@ -381,9 +403,10 @@ class BlockRun:
     """A block on a core."""
 
     def __init__(
-        self, twin: MachineTwin, core: Core, slot: Slot, kind: Block, place: int, stages: int
-    ) -> None:
-        self.twin, self.core, self.slot = twin, core, slot
+        self, twin: MachineTwin, launch: Run, core: Core, slot: Slot, kind: Block, place: int,
+        stages: int,
+    ) -> None:  # fmt: skip
+        self.twin, self.launch, self.core, self.slot = twin, launch, core, slot
         self.kind, self.place, self.stages = kind, place, stages
         self.depth = depth(kind, twin.machine)
         self.flights: list[Flight] = []
@@ -422,7 +445,7 @@ class BlockRun:
             self.announce(max(self.stored.ready_ps, twin.now))
         yield from self._await(self.stored)
         yield self._work(self.stored, kind.epilogue, 0.0, "epilogue")
-        twin.block_ended(self.core, self.slot)
+        twin.block_ended(self.launch, self.core, self.slot)
 
     def _load_ahead(self) -> None:
         """Send the loads of the next stage, where it may be in flight, and plan a look after it."""

@@ -75,6 +75,15 @@ def on_cores(rng: random.Random, program: KernelProgram, cores: int) -> KernelPr
     )
 
 
+def on_streams(rng: random.Random, program: KernelProgram) -> KernelProgram:
+    """The program with its launches on one to three streams."""
+    streams = rng.choice([1, 2, 2, 3])
+    return replace(
+        program,
+        launches=tuple(replace(one, stream=rng.randrange(streams)) for one in program.launches),
+    )
+
+
 def _region(rng: random.Random) -> Region:
     return Region(
         nbytes=rng.choice([1000, 4096, 20_000, 1 << 18]),

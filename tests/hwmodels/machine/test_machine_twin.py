@@ -9,7 +9,7 @@ import pytest
 from hwmodels.machine.program import KernelProgram
 from hwmodels.machine.simulation import run_program
 from hwmodels.machine.spec import MachineSpec
-from tests.hwmodels.machine.programs import on_cores, some_machine, some_program
+from tests.hwmodels.machine.programs import on_cores, on_streams, some_machine, some_program
 from tests.oracles.machine_twin import MachineTwin
 from tests.sampling import tenth
 
@@ -49,3 +49,9 @@ def case(seed: int) -> tuple[KernelProgram, MachineSpec]:
 @pytest.mark.parametrize("seed", tenth(SEEDS, 17))
 def test_a_random_program_takes_the_same_time(seed: int) -> None:
     assert_same(*case(seed))
+
+
+@pytest.mark.parametrize("seed", tenth(range(1000, 1120), 18))
+def test_launches_of_several_streams_take_the_same_time(seed: int) -> None:
+    program, machine = case(seed)
+    assert_same(on_streams(random.Random(seed), program), machine)

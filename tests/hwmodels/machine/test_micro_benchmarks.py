@@ -11,6 +11,7 @@ import pytest
 
 from hwmodels.bandwidth.efficiency import memory_efficiency
 from hwmodels.chip import find_chip
+from hwmodels.chip_edits import edited_chip
 from hwmodels.machine.program import (
     NOTHING,
     Access,
@@ -189,6 +190,110 @@ def test_lines_that_the_cache_has_come_at_its_rate(chip: str) -> None:
     rate = found.hit_bytes / found.duration_ps * 1e12
     assert rate == pytest.approx(on.cache.read_bytes_per_s, rel=0.1)
     assert rate < on.cache.read_bytes_per_s
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_hit_does_not_hold_up_what_memory_sends(chip: str) -> None:
+    """A stream from memory is as fast beside loads that the cache has, within its port's pace."""
+    on = one_stack(chip)
+    rates = []
+    for cached in (0, 512):
+        block = Block(
+            stage=NOTHING,
+            accesses=(
+                Access(region=0, nbytes=2048, row_bytes=2048 * 256),
+                *((Access(region=1, nbytes=cached, row_bytes=cached),) if cached else ()),
+            ),
+            in_flight=4,
+            threads=512,
+        )
+        launch = equal_blocks(block, 2 * on.cores, 256)
+        found = run_program(
+            one_launch(launch, Region(nbytes=GIGABYTE), Region(nbytes=1 << 20, warm=1.0)), on
+        )
+        rates.append(found.read_bytes / found.duration_ps)
+    assert rates[1] == pytest.approx(rates[0], rel=0.03)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("banks", [1, 2, 4])
+def test_loads_of_other_rows_come_a_row_cycle_and_bank_apart(chip: str, banks: int) -> None:
+    """Loads of 32 bytes, each of a row of its own, far more at once than one channel has banks.
+
+    Refresh, which a single bank would spend all its time in, is put off.
+    """
+    edits = [
+        *("memory.stack_ids=1", "memory.bank_groups=1", f"memory.banks_a_group={banks}"),
+        *("memory.REFI=1000000clk", "memory.REFIpb=1000000clk"),
+    ]
+    whole = machine_of(edited_chip(find_chip(chip), edits))
+    on = replace(
+        whole, stacks=1, stack_channels=1, peak_bytes_per_s=whole.preset.channel_bytes_per_s
+    )
+    rate = steady_rate(on, lambda stages: loads(32, 64, stages, 4, run_bytes=32), 20, 60)
+    row_cycle_s = whole.preset.timing.in_clocks["RC"] * float(whole.preset.clock.si)
+    banks *= whole.preset.organisation.pseudo_channels.whole
+    assert rate / 32 == pytest.approx(banks / row_cycle_s, rel=0.08)
+
+
+# Two streams -------------------------------------------------------------------------------------
+
+
+def streaming(on: MachineSpec, megabytes: int, region: int, stream: int, **more: float) -> Launch:
+    """Half of what every core can hold: a block a core that streams its part from memory."""
+    stages = (megabytes << 20) // on.cores // 8192
+    block = Block(
+        stage=NOTHING,
+        accesses=(Access(region=region, nbytes=8192, row_bytes=8192 * stages),),
+        fixed_bytes=on.shared_bytes // 2,
+        in_flight=8,
+    )
+    return equal_blocks(block, on.cores, stages, stream=stream, **more)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_kernels_of_two_streams_share_memory_as_arithmetic_says(chip: str) -> None:
+    """Of 6 and 18 MB side by side each has half of the rate, then the longer one all of it."""
+    on = one_stack(chip)
+    region = Region(nbytes=GIGABYTE)
+
+    def ends(*launches: Launch) -> tuple[int, ...]:
+        return run_program(
+            KernelProgram(regions=(region, region), launches=launches), on
+        ).launches_ps
+
+    (short,) = ends(streaming(on, 6, 0, 0))
+    (long,) = ends(streaming(on, 18, 1, 0))
+    both = ends(streaming(on, 6, 0, 0), streaming(on, 18, 1, 1))
+    # 12 MB at the rate of both, 12 MB more of the longer one alone.
+    assert both[0] == pytest.approx(2 * short, rel=0.06)
+    assert both[1] == pytest.approx(short + long, rel=0.06)
+    # On one stream they follow one another.
+    after = ends(streaming(on, 6, 0, 0), streaming(on, 18, 1, 0))
+    assert after == (short, pytest.approx(short + long, rel=0.02))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_kernel_of_matrix_work_runs_beside_a_stream_for_nothing(chip: str) -> None:
+    """What shares no unit costs no time, and what shares the matrix unit adds up."""
+    on = one_stack(chip)
+    half = on.shared_bytes // 2
+    work = Block(stage=Work(matrix=2000), fixed_bytes=half)
+    region = Region(nbytes=GIGABYTE)
+
+    def ends(*launches: Launch) -> tuple[int, ...]:
+        return run_program(
+            KernelProgram(regions=(region, region), launches=launches), on
+        ).launches_ps
+
+    product = equal_blocks(work, on.cores, 10)
+    beside = equal_blocks(work, on.cores, 10, stream=1)
+    (alone,), (stream,) = ends(product), ends(streaming(on, 6, 0, 0))
+    assert ends(streaming(on, 6, 0, 0), beside) == (
+        pytest.approx(stream, rel=0.001),
+        pytest.approx(alone, rel=0.001),
+    )
+    assert max(ends(product, beside)) == pytest.approx(2 * alone, rel=0.02)
 
 
 # Units, waves, launches, links -------------------------------------------------------------------
