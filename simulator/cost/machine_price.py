@@ -120,5 +120,5 @@ def machine_assumed() -> tuple[object, ...]:
         MachineSpec.tick_fs, MachineSpec.slice_of_stack, blocks_at_once,
         moved_blocks.after_first_load, moved_blocks.passed, moved_blocks.collective_blocks,
         attention_blocks._core_block, product_blocks._Pipeline.of, product_blocks._expert_block,
-        stream_blocks._tensorrt_kernel, throttled_seconds,
+        stream_blocks._tensorrt_kernel, stream_blocks._unfitted_chain_s, throttled_seconds,
     )  # fmt: skip

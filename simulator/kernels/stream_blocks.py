@@ -70,6 +70,19 @@ def _chunked(
     return equal_blocks(block, tokens, chunks), (read, written)
 
 
+def _unfitted_chain_s(launch: Launch, chip: ChipSpec, constants: Constants) -> float:
+    """Time of a block's rounds where no constant is fitted to them.
+
+    Assumes: what was fitted as the start of such kernels covers their rounds' loads from the cache,
+        on the chip where it was fitted.
+    """
+    if "chunk_us" in constants:
+        return 0.0
+    fitted = fitted_chip(chip)
+    loaded = launch.kinds[0].accesses[0].nbytes / fitted.core_port_bytes_per_clock
+    return int(launch.stages[0]) * (load_latency_s(fitted, 1.0) + loaded / fitted.clock_hz)
+
+
 def _of_streams(region: int, nbytes: int, chunks: int, streams: int, stores: bool) -> Access:
     """A chunk of each of a token's streams, which lie one behind the other."""
     each = max(LEAST_BYTES, nbytes // max(streams, 1))
@@ -141,10 +154,11 @@ def pre_blocks(tensorrt: bool, sizes: Sizes, chip: ChipSpec, constants: Constant
         held_fill=fitted_chip(chip).matrix_fill_clocks,
         held_issue=fitted_chip(chip).matrix_issue_clocks,
     )
-    gap = after_first_load(constants["start_us"] * MICRO, chip, warm, load)
+    collapse, collapsed = _chunked({**c, "sites": 1.0}, chip, constants, c["streams"], 1.0)
+    start_s = constants["start_us"] * MICRO - _unfitted_chain_s(collapse, chip, constants)
+    gap = after_first_load(start_s, chip, warm, load)
     product = equal_blocks(block, tiles * splits, stages, gap_s=gap, end_s=serial)
     streams = Region(nbytes=max(load * stages * tiles * splits, 64), warm=warm)
-    collapse, collapsed = _chunked({**c, "sites": 1.0}, chip, constants, c["streams"], 1.0)
     return _sites(
         c,
         (streams, *collapsed),
