@@ -3,8 +3,9 @@
 Events are in picoseconds, the memory's channels in ticks of their own; of both the earlier goes
 first. The tests have the same once more as SimPy processes.
 
-Assumes: requests meet in the order in which they are sent: in a slice of the cache and on the way
-between its partitions each takes its turn when it is known to be sent there.
+Assumes: on the way between partitions of the cache, which lies behind their slices, requests meet
+in the order in which they reach those.
+Assumes: a core's requests leave it one after the other, at the pace at which its port takes bytes.
 Assumes: blocks of a core issue their loads each for itself, at the pace of the core's port.
 Assumes: stores are posted: they take a turn in their slice, and a block begins a stage while no
 more than 256 of its chunks are not yet taken by memory; it ends when the cache or memory has all.
@@ -196,6 +197,18 @@ def _wait_for(m, chunk, slot, flight, nbytes):  # type: ignore[no-untyped-def]
         m[record + w.H_WAITERS] = waiter
 
 
+@inlined
+def _given_back(m, waiter, now):  # type: ignore[no-untyped-def]
+    """A stage waits for one answer less; free what noted it."""
+    slot = m[waiter + w.W_SLOT]
+    flight = m[waiter + w.W_FLIGHT]
+    m[flight + w.F_OUT] -= 1
+    if m[flight + w.F_OUT] == 0 or m[flight + w.F_OUT] == w.STORED:
+        push(m, max(m[flight + w.F_READY], now), w.E_READY, slot)
+    m[waiter + w.W_NEXT] = m[w.T_FREE_WAITER]
+    m[w.T_FREE_WAITER] = waiter
+
+
 @plain
 def _answered(m, waiter, at, now, source):  # type: ignore[no-untyped-def]
     """Bytes that a stage waits for reach its core's port at `at`: their turn, and what it does."""
@@ -206,11 +219,7 @@ def _answered(m, waiter, at, now, source):  # type: ignore[no-untyped-def]
         m[w.T_PORT] += nbytes
         at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, at, nbytes, m[w.M_PORT_PS_A_KB])
     _known(m, flight, at, source)
-    m[flight + w.F_OUT] -= 1
-    if m[flight + w.F_OUT] == 0 or m[flight + w.F_OUT] == w.STORED:
-        push(m, max(m[flight + w.F_READY], now), w.E_READY, slot)
-    m[waiter + w.W_NEXT] = m[w.T_FREE_WAITER]
-    m[w.T_FREE_WAITER] = waiter
+    _given_back(m, waiter, now)
 
 
 @plain
@@ -298,21 +307,54 @@ def _missed(m, slot, flight, region, address, nbytes, home, at):  # type: ignore
     return there
 
 
+@inlined
+def _slice_of(m, address):  # type: ignore[no-untyped-def]
+    """The cache's slice of a block: neighbours lie in others, in an order that a hash turns."""
+    block = address // BLOCK_BYTES
+    group = block // m[w.M_SLICES]
+    return (block - group * m[w.M_SLICES] + mixed(group)) % m[w.M_SLICES]
+
+
+@inlined
+def _is_far(m, slot, slice_number):  # type: ignore[no-untyped-def]
+    """Whether a slice lies in another partition than the core of a block."""
+    partitions = m[w.M_PARTITIONS]
+    return slice_number % partitions != m[m[slot + w.S_CORE] + w.U_NUMBER] % partitions
+
+
 @plain
 def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ignore[no-untyped-def]
-    """Bytes within one block: from the cache, with what is on its way, or from memory."""
+    """Ask for bytes within one block: they leave the core in turn, and reach their slice later."""
+    waiter = _waiter(m, slot, flight, nbytes)
+    if waiter < 0:
+        return
+    m[waiter + w.W_REGION] = region
+    m[waiter + w.W_ADDRESS] = address
     core = m[slot + w.S_CORE]
-    block = address // BLOCK_BYTES
-    # Neighbouring blocks lie in different slices, in an order that a hash turns.
-    group = block // m[w.M_SLICES]
-    slice_number = (block - group * m[w.M_SLICES] + mixed(group)) % m[w.M_SLICES]
-    home = slice_number % m[w.M_PARTITIONS]
+    left = max(m[core + w.U_ASKING], now)
+    m[core + w.U_ASKING] = left + ((nbytes * m[w.M_PORT_PS_A_KB] + 1023) >> 10)
     latency = m[w.M_NEAR_PS]
-    far = home != m[core + w.U_NUMBER] % m[w.M_PARTITIONS]
+    if _is_far(m, slot, _slice_of(m, address)):
+        latency = m[w.M_FAR_PS]
+    push(m, left + (latency >> 1), w.E_STORED if store else w.E_ASKED, waiter)
+
+
+@plain
+def _reached(m, waiter, store, now):  # type: ignore[no-untyped-def]
+    """A request is at its slice: its bytes are there, on their way, or come from memory."""
+    slot = m[waiter + w.W_SLOT]
+    flight = m[waiter + w.W_FLIGHT]
+    region = m[waiter + w.W_REGION]
+    address = m[waiter + w.W_ADDRESS]
+    nbytes = m[waiter + w.W_BYTES]
+    slice_number = _slice_of(m, address)
+    home = slice_number % m[w.M_PARTITIONS]
+    far = _is_far(m, slot, slice_number)
+    latency = m[w.M_NEAR_PS]
     if far:
         latency = m[w.M_FAR_PS]
     half = latency >> 1
-    served = _turn(m, m[w.O_SLICES] + slice_number, now + half, nbytes, m[w.M_SLICE_PS_A_KB])
+    served = _turn(m, m[w.O_SLICES] + slice_number, now, nbytes, m[w.M_SLICE_PS_A_KB])
     begun = served - ((nbytes * m[w.M_SLICE_PS_A_KB] + 1023) >> 10)
     _note(m, w.OF_SLICE, slice_number, store, begun, served, nbytes)
     if far:
@@ -320,13 +362,14 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
         served = _turn(m, m[w.O_CROSSINGS] + home, served, nbytes, m[w.M_CROSS_PS_A_KB])
     else:
         m[w.T_NEAR] += nbytes
-    to_memory = max(served, now + (m[w.M_PATH_PS] >> 1))
-    warm = mixed(block * 5 + 1) & (w.SHARES - 1) < m[region + w.R_WARM]
+    to_memory = max(served, now - half + (m[w.M_PATH_PS] >> 1))
+    warm = mixed(address // BLOCK_BYTES * 5 + 1) & (w.SHARES - 1) < m[region + w.R_WARM]
     if store:
         if warm:
             _known(m, flight, served, w.Z_LLC)
         else:
             _wait_for(m, _send(m, address, nbytes, 1, to_memory, -1), slot, flight, 0)
+        _given_back(m, waiter, now)
         return
     there = nbytes
     if warm:
@@ -335,9 +378,10 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
         there = _missed(m, slot, flight, region, address, nbytes, home, to_memory)
     if there > 0:
         m[w.T_HIT] += there
-        waiter = _waiter(m, slot, flight, there)
-        if waiter >= 0:
-            push(m, served + latency - half, w.E_HIT, waiter)
+        m[waiter + w.W_BYTES] = there
+        push(m, served + latency - half, w.E_HIT, waiter)
+    else:
+        _given_back(m, waiter, now)
 
 
 @plain
@@ -714,6 +758,10 @@ def run_machine(  # type: ignore[no-untyped-def]
             following = min(following, tick)
         elif sort == w.E_READY:
             _advance(m, what, event_at)
+        elif sort == w.E_ASKED:
+            _reached(m, what, 0, event_at)
+        elif sort == w.E_STORED:
+            _reached(m, what, 1, event_at)
         elif sort == w.E_HIT:
             _answered(m, what, event_at, event_at, w.Z_LLC)
         elif sort == w.E_LOAD:

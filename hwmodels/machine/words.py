@@ -57,11 +57,12 @@ STATE_NAMES = (
     "links", "epilogue",
 )  # fmt: skip
 
-# Cores: when their units and their port are free, what blocks may still take, time by state.
+# Cores: when their units, their port and its way out are free, what blocks may still take, time by
+# state.
 (
-    U_NUMBER, U_MATRIX, U_VECTOR, U_PORT, U_SHARED, U_REGISTERS, U_THREADS, U_BLOCKS, U_FIRST_SLOT,
-    U_STATES,
-) = range(10)  # fmt: skip
+    U_NUMBER, U_MATRIX, U_VECTOR, U_PORT, U_ASKING, U_SHARED, U_REGISTERS, U_THREADS, U_BLOCKS,
+    U_FIRST_SLOT, U_STATES,
+) = range(11)  # fmt: skip
 U_WORDS = U_STATES + STATES
 
 # A stage in flight: requests that are out, when the last known one is answered and from where.
@@ -79,11 +80,11 @@ S_WORDS = S_FLIGHTS + PLACES * F_WORDS
 
 # Chunks on their way to and from memory, and who waits for them.
 H_WAITERS, H_CHANNEL, H_BURST, H_BURSTS, H_LINE, H_SENT, H_WORDS = range(7)
-W_SLOT, W_FLIGHT, W_BYTES, W_NEXT, W_WORDS = range(5)
+W_SLOT, W_FLIGHT, W_BYTES, W_NEXT, W_REGION, W_ADDRESS, W_WORDS = range(7)
 
 # Events: time, order, what (a place or a number) with its sort in the low bits.
 E_AT, E_ORDER, E_WHAT, E_WORDS = range(4)
-E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD, E_HIT = range(6)
+E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD, E_HIT, E_ASKED, E_STORED = range(8)
 EVENT_BITS = 3
 
 # Stretches that a run notes: whose, of a core its state and else whether it stores, from, to, of

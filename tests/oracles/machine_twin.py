@@ -5,9 +5,9 @@ against. Rules that decide ties: of events at one time the one that was added fi
 tick of the memory comes before an event only if its picosecond is earlier; chunks that finish in
 one tick are handled channel by channel; who waits for one chunk is answered last come, first.
 
-A request takes its turns in slice and crossing when it is sent and at the port when it comes there,
-and a part of a block those at the core's units and at the links when it begins, even where they lie
-ahead.
+A request leaves its core in turn, takes its turns at slice and crossing when it reaches the slice
+and at the port when it comes back; a part of a block takes those at the core's units and at the
+links when it begins, even where they lie ahead.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Core:
 
     number: int
     port: Server
+    asking: Server
     slots: list[Slot]
     room: dict[str, int]
     unit_free_ps: dict[str, int] = field(default_factory=lambda: {"matrix": 0, "vector": 0})
@@ -169,9 +170,12 @@ class MachineTwin:
         )
         room["blocks"] = slots
         self.cores = [
-            Core(n, Server(machine.port_bytes_per_s), [Slot() for _ in range(slots)], dict(room))
+            Core(
+                n, Server(machine.port_bytes_per_s), Server(machine.port_bytes_per_s),
+                [Slot() for _ in range(slots)], dict(room),
+            )
             for n in range(machine.cores)
-        ]
+        ]  # fmt: skip
         self.states = dict.fromkeys(STATES, 0)
         self.bytes = dict.fromkeys(
             ("hit", "missed", "merged", "read", "written", "near", "far", "sent"), 0
@@ -301,7 +305,7 @@ class MachineTwin:
     def request(
         self, block: BlockRun, flight: Flight, place: Place, address: int, nbytes: int, store: bool
     ) -> None:
-        """Bytes within one block of memory, from or to the cache or memory."""
+        """Bytes within one block of memory leave the core in turn, and reach their slice."""
         cache, core = self.machine.cache, block.core
         number = address // BLOCK_BYTES
         group, place_in_group = divmod(number, len(self.slices))
@@ -309,13 +313,26 @@ class MachineTwin:
         home = at_slice % cache.partitions
         near = core.number % cache.partitions == home
         latency = self._ps(cache.near_latency_s if near else cache.far_latency_s)
-        there = latency // 2
-        served = self.slices[at_slice].turn(self.now + there, nbytes)
-        if not near:
-            served = self.crossings[home].turn(served, nbytes)
-        self.bytes["near" if near else "far"] += nbytes
-        at_memory = max(served, self.now + self.path_ps // 2)
-        warm = share_of(number * 5 + 1, place.warm)
+        flight.out += 1
+        left = core.asking.turn_begins(self.now, nbytes)
+
+        def reached() -> None:
+            served = self.slices[at_slice].turn(self.now, nbytes)
+            if not near:
+                served = self.crossings[home].turn(served, nbytes)
+            self.bytes["near" if near else "far"] += nbytes
+            self._reached(block, flight, place, address, nbytes, store, home, left, served, latency)
+
+        self.add(left + latency // 2, reached)
+
+    def _reached(
+        self, block: BlockRun, flight: Flight, place: Place, address: int, nbytes: int,
+        store: bool, home: int, left: int, served: int, latency: int,
+    ) -> None:  # fmt: skip
+        """A request that its slice has served: from or to the cache, or memory."""
+        at_memory = max(served, left + self.path_ps // 2)
+        warm = share_of(address // BLOCK_BYTES * 5 + 1, place.warm)
+        found = 0
         if store and not warm:
             self._wait(self._send(address, nbytes, True, at_memory), block, flight, 0)
         elif store:
@@ -324,11 +341,12 @@ class MachineTwin:
             found = nbytes
             if not warm:
                 found = self._look_up(block, flight, place, address, nbytes, home, at_memory)
-            if found:
-                self.bytes["hit"] += found
-                flight.out += 1
-                at = served + latency - there
-                self.add(at, lambda: self._answer(block, flight, found, at, "cache"))
+        if found:
+            self.bytes["hit"] += found
+            at = served + latency - latency // 2
+            self.add(at, lambda: self._answer(block, flight, found, at, "cache"))
+        else:
+            self._given_back(block, flight, self.now)
 
     def _look_up(
         self, block: BlockRun, flight: Flight, place: Place, address: int, nbytes: int, home: int,
@@ -394,9 +412,13 @@ class MachineTwin:
     ) -> None:  # fmt: skip
         """Bytes come to a core at `at`, and take their turn at its port."""
         flight.known(block.core.port.turn(at, nbytes) if nbytes else at, source)
+        self._given_back(block, flight, at if now is None else now)
+
+    def _given_back(self, block: BlockRun, flight: Flight, now: int) -> None:
+        """A part of a block waits for one answer less."""
         flight.out -= 1
         if flight.out in (0, STORED_CHUNKS):
-            block.announce(max(flight.ready_ps, at if now is None else now))
+            block.announce(max(flight.ready_ps, now))
 
 
 class BlockRun:

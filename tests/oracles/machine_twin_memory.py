@@ -39,8 +39,18 @@ class Server:
 
     def turn(self, at: int, nbytes: int) -> int:
         """When bytes that come at `at` are through."""
-        self.free_ps = max(self.free_ps, at) + -(-nbytes * self.ps_a_kb // 1024)
-        return self.free_ps
+        begins = self.turn_begins(at, nbytes)
+        return begins + self.takes(nbytes)
+
+    def turn_begins(self, at: int, nbytes: int) -> int:
+        """When the turn begins of bytes that come at `at`."""
+        begins = max(self.free_ps, at)
+        self.free_ps = begins + self.takes(nbytes)
+        return begins
+
+    def takes(self, nbytes: int) -> int:
+        """Picoseconds of so many bytes."""
+        return -(-nbytes * self.ps_a_kb // 1024)
 
 
 @dataclass(eq=False)
