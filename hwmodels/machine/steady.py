@@ -45,9 +45,9 @@ from hwmodels.machine.spec import MachineSpec
 
 Floats = NDArray[np.float64]
 # What runs of one launch may cost, in bursts of 32 bytes from memory, on the whole chip and on one
-# stack of it; a request of `_REQUEST_BYTES` costs a part of a burst more.
+# stack of it; a request of `_REQUEST_BYTES` costs as much as one more.
 WHOLE_CHIP, BUDGET = 700_000, 3_000_000
-_REQUEST_BYTES, _REQUEST_COST = 256, 0.2
+_REQUEST_BYTES, _REQUEST_COST = 256, 1.0
 # Waves of the shortest runs, and stages of their loops beyond those in flight.
 _FEWEST = (1, 2)
 # Waves from which on their own pace tells that of more.

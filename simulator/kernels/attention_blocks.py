@@ -35,6 +35,9 @@ from simulator.kernels.warmth import warm_share
 # usual form of such kernels on Hopper).
 ATTENTION_THREADS = 384
 ATTENTION_REGISTERS_BYTES = 128 * 255 * 4
+# Heads whose queries one core holds: cores of Blackwell multiply tiles of 128 in pairs (guessed:
+# with all 128 in one core one buffer of keys would be left, and products would wait for each).
+QUERY_HEADS = 64
 # Stages of keys that are loaded ahead: two buffers of the core (FlashMLA 9241ae3), three of the
 # logits' units (guessed), and passes of scores in a search (guessed).
 CORE_STAGES, UNIT_STAGES, SEARCH_STAGES = 2, 3, 4
@@ -96,8 +99,10 @@ def _core_block(
     """A block that walks keys of one query's heads.
 
     Assumes: stages hold their keys as they are multiplied, in BF16; what is stored narrower passes
-        through registers. Beside them the heads' queries stay in shared memory.
+        through registers. Beside them the queries of the heads that there are stay in shared
+        memory, of more than 64 half with the other core of a pair.
     """
+    queries = min(held, QUERY_HEADS, max(1, round(one(q.heads))))
     stage = int(BLOCK_KEYS * one(q.key_bytes))
     operands = max(LEAST_BYTES, int(one(q.operand_bytes) / max(one(q.tokens) * tiles, 1.0) / 2))
     distinct = max(1, int(one(q.cache_bytes) / stage))
@@ -108,7 +113,7 @@ def _core_block(
         accesses=(Access(region=0, nbytes=stage, row_bytes=stage, divide=tiles, modulo=distinct),),
         last_accesses=(Access(region=1, nbytes=operands, row_bytes=2 * operands, stores=True),),
         stage_bytes=int(BLOCK_KEYS * values * BF16_BYTES),
-        fixed_bytes=int(held * values * BF16_BYTES),
+        fixed_bytes=int(queries * values * BF16_BYTES),
         registers_bytes=ATTENTION_REGISTERS_BYTES,
         threads=ATTENTION_THREADS,
         in_flight=CORE_STAGES,
