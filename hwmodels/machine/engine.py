@@ -6,7 +6,6 @@ first. The tests have the same once more as SimPy processes.
 Assumes: on the way between partitions of the cache, which lies behind their slices, requests meet
 in the order in which they reach those.
 Assumes: a core's requests leave it one after the other, at the pace at which its port takes bytes.
-Assumes: blocks of a core issue their loads each for itself, at the pace of the core's port.
 Assumes: stores are posted: they take a turn in their slice, and a block begins a stage while no
 more than 256 of its chunks are not yet taken by memory; it ends when the cache or memory has all.
 """
@@ -448,23 +447,15 @@ def _part(m, slot, part):  # type: ignore[no-untyped-def]
 
 @plain
 def _load_ahead(m, slot, now):  # type: ignore[no-untyped-def]
-    """Send the loads of the next stage for which a buffer is free, and plan those of the one after.
-
-    A block issues its loads no faster than its core's port takes their bytes.
-    """
+    """Send the loads of all stages for which a buffer is free."""
     block = m[slot + w.S_BLOCK]
-    if block < 0 or m[slot + w.S_ISSUING]:
-        return
     kind = m[block + w.B_KIND]
-    stage = m[slot + w.S_LOADED]
-    if stage >= m[block + w.B_STAGES] or stage >= m[slot + w.S_DONE] + m[kind + w.K_DEPTH]:
-        return
-    if m[slot + w.S_ISSUE_AT] <= now:
+    part = _part(m, slot, w.LOOP)
+    until = min(m[block + w.B_STAGES], m[slot + w.S_DONE] + m[kind + w.K_DEPTH])
+    while m[slot + w.S_LOADED] < until:
+        stage = m[slot + w.S_LOADED]
         m[slot + w.S_LOADED] += 1
-        m[slot + w.S_ISSUE_AT] = now + m[kind + w.K_ISSUE_PS]
-        _load(m, slot, stage & (w.RING - 1), _part(m, slot, w.LOOP), stage, now)
-    m[slot + w.S_ISSUING] = 1
-    push(m, m[slot + w.S_ISSUE_AT], w.E_LOAD, slot)
+        _load(m, slot, stage & (w.RING - 1), part, stage, now)
 
 
 @plain
@@ -601,7 +592,6 @@ def _place(m, launch, core, now):  # type: ignore[no-untyped-def]
     m[slot + w.S_DONE] = 0
     m[slot + w.S_BUSY] = 0
     m[slot + w.S_PART] = w.PROLOGUE
-    m[slot + w.S_ISSUE_AT] = now
     last = _flight(slot, w.LAST_PLACE)
     m[last + w.F_READY] = now
     m[last + w.F_FROM] = w.Z_LLC
@@ -764,9 +754,6 @@ def run_machine(  # type: ignore[no-untyped-def]
             _reached(m, what, 1, event_at)
         elif sort == w.E_HIT:
             _answered(m, what, event_at, event_at, w.Z_LLC)
-        elif sort == w.E_LOAD:
-            m[what + w.S_ISSUING] = 0
-            _load_ahead(m, what, event_at)
         elif sort == w.E_PART:
             if _part_ended(m, what, event_at) and _block_ended(m, what, event_at):
                 open_launches -= 1

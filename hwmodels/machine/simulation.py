@@ -283,8 +283,6 @@ class _Table:
             row[w.K_REGISTERS] = min(kind.registers_bytes, self.machine.register_bytes)
             row[w.K_THREADS] = min(kind.threads, self.machine.threads)
             row[w.K_DEPTH] = depth
-            loaded = sum(a.nbytes for a in kind.accesses if not a.stores)
-            row[w.K_ISSUE_PS] = round(loaded / self.machine.port_bytes_per_s * PICOSECONDS)
             parts = (
                 (kind.prologue, kind.first_accesses),
                 (kind.stage, kind.accesses),

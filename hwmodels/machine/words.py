@@ -34,7 +34,7 @@ SHARES = 1 << 20
 
 # Kinds of blocks: needs; then of prologue, stage and epilogue the times of the units, bytes sent,
 # and first and past-last access.
-K_SHARED, K_REGISTERS, K_THREADS, K_DEPTH, K_ISSUE_PS, K_PARTS = range(6)
+K_SHARED, K_REGISTERS, K_THREADS, K_DEPTH, K_PARTS = range(5)
 Q_MATRIX, Q_VECTOR, Q_WAIT, Q_SEND, Q_FROM, Q_TO, PART_WORDS = range(7)
 PROLOGUE, LOOP, EPILOGUE = range(3)
 K_WORDS = K_PARTS + 3 * PART_WORDS
@@ -71,11 +71,9 @@ RING = 16  # stages in flight at most; a power of two
 STORED = 256  # stored chunks that a block may have out when it begins a stage
 FIRST_PLACE, LAST_PLACE, PLACES = RING, RING + 1, RING + 2
 
-# Slots: a block at work, -1 for none; stages loaded and done; which part, whether at work; whether
-# the next loads are planned, and from when on they may be issued.
-(
-    S_BLOCK, S_CORE, S_LOADED, S_DONE, S_BUSY, S_PART, S_SINCE, S_ISSUING, S_ISSUE_AT, S_FLIGHTS,
-) = range(10)  # fmt: skip
+# Slots: a block at work, -1 for none; stages loaded and done; whether at work, and which part;
+# until when its time is charged.
+S_BLOCK, S_CORE, S_LOADED, S_DONE, S_BUSY, S_PART, S_SINCE, S_FLIGHTS = range(8)
 S_WORDS = S_FLIGHTS + PLACES * F_WORDS
 
 # Chunks on their way to and from memory, and who waits for them.
@@ -84,7 +82,7 @@ W_SLOT, W_FLIGHT, W_BYTES, W_NEXT, W_REGION, W_ADDRESS, W_WORDS = range(7)
 
 # Events: time, order, what (a place or a number) with its sort in the low bits.
 E_AT, E_ORDER, E_WHAT, E_WORDS = range(4)
-E_LAUNCH, E_PART, E_READY, E_MISS, E_LOAD, E_HIT, E_ASKED, E_STORED = range(8)
+E_LAUNCH, E_PART, E_READY, E_MISS, E_HIT, E_ASKED, E_STORED = range(7)
 EVENT_BITS = 3
 
 # Stretches that a run notes: whose, of a core its state and else whether it stores, from, to, of

@@ -433,11 +433,6 @@ class BlockRun:
         self.depth = depth(kind, twin.machine)
         self.flights: list[Flight] = []
         self.done = 0
-        # Loads are issued no faster than the core's port takes them.
-        loaded = sum(access.nbytes for access in kind.accesses if not access.stores)
-        self.pace_ps = round(loaded / twin.machine.port_bytes_per_s * PICOSECONDS)
-        self.issue_ps = twin.now
-        self.planned = False
         self.bell: Bell | None = None
 
     def run(self) -> Steps:
@@ -470,19 +465,9 @@ class BlockRun:
         twin.block_ended(self.launch, self.core, self.slot)
 
     def _load_ahead(self) -> None:
-        """Send the loads of the next stage, where it may be in flight, and plan a look after it."""
-        stage = len(self.flights)
-        if self.planned or stage >= min(self.stages, self.done + self.depth):
-            return
-        if self.issue_ps <= self.twin.now:
-            self.issue_ps = self.twin.now + self.pace_ps
-            self.flights.append(self._load(self.kind.accesses, stage))
-        self.planned = True
-        self.twin.add(self.issue_ps, self._look_ahead)
-
-    def _look_ahead(self) -> None:
-        self.planned = False
-        self._load_ahead()
+        """Send the loads of all stages that may be in flight."""
+        while len(self.flights) < min(self.stages, self.done + self.depth):
+            self.flights.append(self._load(self.kind.accesses, len(self.flights)))
 
     def _load(self, accesses: tuple[Access, ...], stage: int) -> Flight:
         flight = Flight(self.twin.now)
