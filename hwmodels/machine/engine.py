@@ -6,8 +6,10 @@ first. The tests have the same once more as SimPy processes.
 Assumes: on the way between partitions of the cache, which lies behind their slices, requests meet
 in the order in which they reach those.
 Assumes: a core's requests leave it one after the other, at the pace at which its port takes bytes.
-Assumes: stores are posted: they take a turn in their slice, and a block begins a stage while no
-more than 256 of its chunks are not yet taken by memory; it ends when the cache or memory has all.
+Assumes: stores are posted: a block ends when what it stored has left its core, and begins a stage
+while no more than 256 pieces of its place in the core are on their way; a launch ends when the
+cache or memory has all.
+Assumes: stores leave a core beside its requests for loads, and do not hold those up.
 """
 
 from __future__ import annotations
@@ -217,7 +219,7 @@ def _answered(m, waiter, at, now, source):  # type: ignore[no-untyped-def]
     if nbytes > 0:
         m[w.T_PORT] += nbytes
         at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, at, nbytes, m[w.M_PORT_PS_A_KB])
-    _known(m, flight, at, source)
+        _known(m, flight, at, source)
     _given_back(m, waiter, now)
 
 
@@ -330,8 +332,11 @@ def _request(m, slot, flight, region, address, nbytes, store, now):  # type: ign
     m[waiter + w.W_REGION] = region
     m[waiter + w.W_ADDRESS] = address
     core = m[slot + w.S_CORE]
-    left = max(m[core + w.U_ASKING], now)
-    m[core + w.U_ASKING] = left + ((nbytes * m[w.M_PORT_PS_A_KB] + 1023) >> 10)
+    way = core + w.U_STORING if store else core + w.U_ASKING
+    left = max(m[way], now)
+    m[way] = left + ((nbytes * m[w.M_PORT_PS_A_KB] + 1023) >> 10)
+    if store:
+        _known(m, flight, m[way], w.Z_LLC)
     latency = m[w.M_NEAR_PS]
     if _is_far(m, slot, _slice_of(m, address)):
         latency = m[w.M_FAR_PS]
@@ -364,9 +369,7 @@ def _reached(m, waiter, store, now):  # type: ignore[no-untyped-def]
     to_memory = max(served, now - half + (m[w.M_PATH_PS] >> 1))
     warm = mixed(address // BLOCK_BYTES * 5 + 1) & (w.SHARES - 1) < m[region + w.R_WARM]
     if store:
-        if warm:
-            _known(m, flight, served, w.Z_LLC)
-        else:
+        if not warm:
             _wait_for(m, _send(m, address, nbytes, 1, to_memory, -1), slot, flight, 0)
         _given_back(m, waiter, now)
         return
@@ -511,7 +514,8 @@ def _advance(m, slot, now):  # type: ignore[no-untyped-def]
     else:
         flight = _flight(slot, w.LAST_PLACE)
         other = w.Z_EPILOGUE
-    if m[flight + w.F_OUT] > 0 or m[flight + w.F_READY] > now:
+    # An epilogue waits until what was stored has left the core, not until it is taken.
+    if (part != w.EPILOGUE and m[flight + w.F_OUT] > 0) or m[flight + w.F_READY] > now:
         return
     _spent(m, slot, m[flight + w.F_FROM], now)
     m[slot + w.S_BUSY] = 1
@@ -539,8 +543,7 @@ def _part_ended(m, slot, now):  # type: ignore[no-untyped-def]
         m[slot + w.S_PART] = w.EPILOGUE
         record = _part(m, slot, w.EPILOGUE)
         _touch(m, slot, last, m[record + w.Q_FROM], m[record + w.Q_TO], 0, 1, now)
-        if m[last + w.F_OUT] == 0:
-            push(m, max(m[last + w.F_READY], now), w.E_READY, slot)
+        push(m, max(m[last + w.F_READY], now), w.E_READY, slot)
         return False
     _advance(m, slot, now)
     return False
@@ -619,27 +622,49 @@ def _launch(m, launch, now):  # type: ignore[no-untyped-def]
 
 
 @plain
+def _closed(m, launch, now):  # type: ignore[no-untyped-def]
+    """End a launch without a block left or a store on its way; whether it did."""
+    if m[launch + w.G_LEFT] > 0 or m[launch + w.G_OWED] > 0:
+        return False
+    ended = now + m[launch + w.G_END_PS]
+    m[launch + w.G_ENDED] = ended
+    launches_end = m[w.O_LAUNCHES] + m[w.M_LAUNCHES] * w.G_WORDS
+    for other in range(m[w.O_LAUNCHES], launches_end, w.G_WORDS):
+        if m[other + w.G_AFTER] == launch:
+            push(m, ended + m[other + w.G_GAP_PS], w.E_LAUNCH, other)
+    return True
+
+
+@plain
 def _block_ended(m, slot, now):  # type: ignore[no-untyped-def]
-    """Give the core to the next blocks; whether that was the last block of its launch."""
+    """Give the core to the next blocks; whether the launch has ended with this one."""
     core = m[slot + w.S_CORE]
     block = m[slot + w.S_BLOCK]
     launch = m[block + w.B_LAUNCH]
     m[block + w.B_ENDED] = now
     _leave(m, slot)
-    launches_end = m[w.O_LAUNCHES] + m[w.M_LAUNCHES] * w.G_WORDS
+    if m[_flight(slot, w.LAST_PLACE) + w.F_OUT] > 0 and m[slot + w.S_OWES] == 0:
+        m[slot + w.S_OWES] = launch
+        m[launch + w.G_OWED] += 1
     m[launch + w.G_LEFT] -= 1
-    last = m[launch + w.G_LEFT] == 0
-    if last:
-        ended = now + m[launch + w.G_END_PS]
-        m[launch + w.G_ENDED] = ended
-        for other in range(m[w.O_LAUNCHES], launches_end, w.G_WORDS):
-            if m[other + w.G_AFTER] == launch:
-                push(m, ended + m[other + w.G_GAP_PS], w.E_LAUNCH, other)
+    ended = _closed(m, launch, now)
+    launches_end = m[w.O_LAUNCHES] + m[w.M_LAUNCHES] * w.G_WORDS
     for other in range(m[w.O_LAUNCHES], launches_end, w.G_WORDS):
         if m[other + w.G_STARTED] >= 0 and m[other + w.G_LEFT] > 0:
             while _place(m, other, core, now):
                 pass
-    return last
+    return ended
+
+
+@plain
+def _taken(m, slot, now):  # type: ignore[no-untyped-def]
+    """Whether with the last of a slot's stores its launch has ended."""
+    launch = m[slot + w.S_OWES]
+    if launch == 0 or m[_flight(slot, w.LAST_PLACE) + w.F_OUT] > 0:
+        return False
+    m[slot + w.S_OWES] = 0
+    m[launch + w.G_OWED] -= 1
+    return _closed(m, launch, now)
 
 
 @plain
@@ -747,6 +772,8 @@ def run_machine(  # type: ignore[no-untyped-def]
             _enter(m, memory, parameters, runs, totals, wake, what, tick)
             following = min(following, tick)
         elif sort == w.E_READY:
+            if _taken(m, what, event_at):
+                open_launches -= 1
             _advance(m, what, event_at)
         elif sort == w.E_ASKED:
             _reached(m, what, 0, event_at)

@@ -349,7 +349,7 @@ class _Table:
             before_in[launch.stream] = self.at[w.O_LAUNCHES] + number * w.G_WORDS
             gap, end = (round(s * PICOSECONDS) for s in (launch.gap_s, launch.end_s))
             to = at + launch.blocks * w.B_WORDS
-            row[:] = (at, to, dealt, before, gap, end, at, launch.blocks, -1, -1)
+            row[:] = (at, to, dealt, before, gap, end, at, launch.blocks, -1, -1, 0)
             first_block += launch.blocks
             first_kind += len(launch.kinds)
 
@@ -420,7 +420,9 @@ def _result(table: _Table, channels: Words) -> MachineResult:
         states[w.Z_LAUNCH] = states[w.Z_LAUNCH] * used // slots
         states[w.Z_EMPTY], slots = 0, used
     # What is left until the end is time without a block, but for the end of the last launch.
-    states[w.Z_EPILOGUE] += int(launches[last, w.G_END_PS]) * slots
+    charged = table.records(w.O_SLOTS, w.S_WORDS, slots)[:, w.S_SINCE]
+    ending = np.maximum(charged, end - int(launches[last, w.G_END_PS]))
+    states[w.Z_EPILOGUE] += int((end - ending).sum())
     states[w.Z_EMPTY] += end * slots - int(states.sum())
     columns = int(channels[:, [d.N_READ, d.N_WRITE]].sum())
     return MachineResult(

@@ -39,11 +39,12 @@ Q_MATRIX, Q_VECTOR, Q_WAIT, Q_SEND, Q_FROM, Q_TO, PART_WORDS = range(7)
 PROLOGUE, LOOP, EPILOGUE = range(3)
 K_WORDS = K_PARTS + 3 * PART_WORDS
 
-# Launches: the number of blocks, the first of them, whether cores have lists of their own.
+# Launches: the number of blocks, the first of them, whether cores have lists of their own; slots
+# whose stores are not yet taken.
 (
     G_FIRST, G_TO, G_DEALT, G_AFTER, G_GAP_PS, G_END_PS, G_NEXT, G_LEFT, G_STARTED, G_ENDED,
-    G_WORDS,
-) = range(11)  # fmt: skip
+    G_OWED, G_WORDS,
+) = range(12)  # fmt: skip
 
 B_KIND, B_STAGES, B_PLACE, B_LAUNCH, B_ENDED, B_WORDS = range(6)
 
@@ -57,12 +58,12 @@ STATE_NAMES = (
     "links", "epilogue",
 )  # fmt: skip
 
-# Cores: when their units, their port and its way out are free, what blocks may still take, time by
-# state.
+# Cores: when their units, their port and its ways out are free, what blocks may still take, time
+# by state.
 (
-    U_NUMBER, U_MATRIX, U_VECTOR, U_PORT, U_ASKING, U_SHARED, U_REGISTERS, U_THREADS, U_BLOCKS,
-    U_FIRST_SLOT, U_STATES,
-) = range(11)  # fmt: skip
+    U_NUMBER, U_MATRIX, U_VECTOR, U_PORT, U_ASKING, U_STORING, U_SHARED, U_REGISTERS, U_THREADS,
+    U_BLOCKS, U_FIRST_SLOT, U_STATES,
+) = range(12)  # fmt: skip
 U_WORDS = U_STATES + STATES
 
 # A stage in flight: requests that are out, when the last known one is answered and from where.
@@ -72,8 +73,8 @@ STORED = 256  # stored chunks that a block may have out when it begins a stage
 FIRST_PLACE, LAST_PLACE, PLACES = RING, RING + 1, RING + 2
 
 # Slots: a block at work, -1 for none; stages loaded and done; whether at work, and which part;
-# until when its time is charged.
-S_BLOCK, S_CORE, S_LOADED, S_DONE, S_BUSY, S_PART, S_SINCE, S_FLIGHTS = range(8)
+# until when its time is charged; launch of which stores are not yet taken, 0 for none.
+S_BLOCK, S_CORE, S_LOADED, S_DONE, S_BUSY, S_PART, S_SINCE, S_OWES, S_FLIGHTS = range(9)
 S_WORDS = S_FLIGHTS + PLACES * F_WORDS
 
 # Chunks on their way to and from memory, and who waits for them.

@@ -70,8 +70,10 @@ class Flight:
 class Slot:
     """Room for a block in a core; its time is charged to states up to `since_ps`."""
 
+    stored: Flight
     block: BlockRun | None = None
     since_ps: int = 0
+    owes: Run | None = None
 
 
 @dataclass(eq=False)
@@ -81,6 +83,7 @@ class Core:
     number: int
     port: Server
     asking: Server
+    storing: Server
     slots: list[Slot]
     room: dict[str, int]
     unit_free_ps: dict[str, int] = field(default_factory=lambda: {"matrix": 0, "vector": 0})
@@ -94,8 +97,9 @@ class Run:
     queues: list[list[int]]
     left: int
     after: Run | None = None
+    owed: int = 0
     begun: bool = False
-    ended_ps: int = 0
+    ended_ps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,8 @@ class MachineTwin:
         room["blocks"] = slots
         self.cores = [
             Core(
-                n, Server(machine.port_bytes_per_s), Server(machine.port_bytes_per_s),
-                [Slot() for _ in range(slots)], dict(room),
+                n, *(Server(machine.port_bytes_per_s) for _ in range(3)),
+                [Slot(Flight(0)) for _ in range(slots)], dict(room),
             )
             for n in range(machine.cores)
         ]  # fmt: skip
@@ -195,7 +199,7 @@ class MachineTwin:
     @property
     def launches_ps(self) -> list[int]:
         """When launches ended."""
-        return [run.ended_ps for run in self.runs]
+        return [run.ended_ps or 0 for run in self.runs]
 
     def _places(self) -> list[Place]:
         places, base = [], 0
@@ -214,15 +218,15 @@ class MachineTwin:
 
     def run(self) -> int:
         """Run all launches; the time of the end."""
-        while any(run.left for run in self.runs):
+        while any(run.ended_ps is None for run in self.runs):
             if self.memory.next_ps < self.env.peek():
                 at = self.memory.next_ps
                 for chunk in self.memory.step():
                     self._returned(chunk, at)
             else:
                 self.env.step()
-        last = max(self.runs, key=lambda run: run.ended_ps)
-        end = last.ended_ps
+        last = max(self.runs, key=lambda run: run.ended_ps or 0)
+        end = last.ended_ps or 0
         for core in self.cores:
             for slot in core.slots:
                 self.spend(slot, "no block", end - self._ps(last.launch.end_s))
@@ -290,15 +294,31 @@ class MachineTwin:
         for what, amount in needs(slot.block.kind, self.machine).items():
             core.room[what] += amount
         slot.block = None
+        if slot.stored.out and slot.owes is None:
+            slot.owes = run
+            run.owed += 1
         run.left -= 1
-        if run.left == 0:
-            run.ended_ps = self.now + self._ps(run.launch.end_s)
-            if run.after is not None:
-                begin = run.ended_ps + self._ps(run.after.launch.gap_s)
-                self.add(begin, partial(self._begin, run.after))
+        self._close(run)
         for other in self.runs:
             while other.begun and self._place(other, core):
                 pass
+
+    def _close(self, run: Run) -> None:
+        """End a launch that has no block left and none of whose stores is on its way."""
+        if run.left or run.owed:
+            return
+        run.ended_ps = self.now + self._ps(run.launch.end_s)
+        if run.after is not None:
+            begin = run.ended_ps + self._ps(run.after.launch.gap_s)
+            self.add(begin, partial(self._begin, run.after))
+
+    def taken(self, slot: Slot) -> None:
+        """A slot looks whether the last of its stores are there, and with them its launch's."""
+        run = slot.owes
+        if run is not None and not slot.stored.out:
+            slot.owes = None
+            run.owed -= 1
+            self._close(run)
 
     # Requests ------------------------------------------------------------------------------------
 
@@ -314,7 +334,10 @@ class MachineTwin:
         near = core.number % cache.partitions == home
         latency = self._ps(cache.near_latency_s if near else cache.far_latency_s)
         flight.out += 1
-        left = core.asking.turn_begins(self.now, nbytes)
+        way = core.storing if store else core.asking
+        left = way.turn_begins(self.now, nbytes)
+        if store:
+            flight.known(way.free_ps, "cache")
 
         def reached() -> None:
             served = self.slices[at_slice].turn(self.now, nbytes)
@@ -335,9 +358,7 @@ class MachineTwin:
         found = 0
         if store and not warm:
             self._wait(self._send(address, nbytes, True, at_memory), block, flight, 0)
-        elif store:
-            flight.known(served, "cache")
-        else:
+        elif not store:
             found = nbytes
             if not warm:
                 found = self._look_up(block, flight, place, address, nbytes, home, at_memory)
@@ -411,7 +432,8 @@ class MachineTwin:
         now: int | None = None,
     ) -> None:  # fmt: skip
         """Bytes come to a core at `at`, and take their turn at its port."""
-        flight.known(block.core.port.turn(at, nbytes) if nbytes else at, source)
+        if nbytes:
+            flight.known(block.core.port.turn(at, nbytes), source)
         self._given_back(block, flight, at if now is None else now)
 
     def _given_back(self, block: BlockRun, flight: Flight, now: int) -> None:
@@ -438,7 +460,8 @@ class BlockRun:
     def run(self) -> Steps:
         """Prologue, stages while later ones are loaded, epilogue."""
         twin, kind = self.twin, self.kind
-        self.stored = Flight(twin.now)
+        self.stored = self.slot.stored
+        self.stored.ready_ps, self.stored.source = twin.now, "cache"
         first = self._load(kind.first_accesses, 0)
         self._load_ahead()
         multiplies = kind.stage.matrix > 0
@@ -458,9 +481,10 @@ class BlockRun:
             self._touch(kind.accesses, stage, True, self.stored)
             self._load_ahead()
         self._touch(kind.last_accesses, 0, True, self.stored)
-        if not self.stored.out:
-            self.announce(max(self.stored.ready_ps, twin.now))
-        yield from self._await(self.stored)
+        self.announce(max(self.stored.ready_ps, twin.now))
+        yield from self._hear()
+        while self.stored.ready_ps > twin.now:
+            yield from self._hear()
         yield self._work(self.stored, kind.epilogue, 0.0, "epilogue")
         twin.block_ended(self.launch, self.core, self.slot)
 
@@ -481,9 +505,11 @@ class BlockRun:
         self.twin.add(at, self._look)
 
     def _look(self) -> None:
-        if self.bell is not None:
-            self.bell.ring()
-            self.bell = None
+        self.twin.taken(self.slot)
+        running = self.slot.block
+        if running is not None and running.bell is not None:
+            running.bell.ring()
+            running.bell = None
 
     def _is_there(self, flight: Flight) -> bool:
         return flight.out == 0 and flight.ready_ps <= self.twin.now
