@@ -166,7 +166,8 @@ def core_blocks(
     block = _core_block(q, float(sizes["values"]), held, tiles, work, begin, chip)
     regions = _core_regions(q, chip)
     loaded = sum(access.nbytes for access in block.accesses)
-    gap = after_first_load(launch, chip, regions[0].warm, loaded)
+    stored = sum(access.nbytes for access in block.last_accesses)
+    gap = after_first_load(launch, chip, regions[0].warm, loaded, stored)
     queries = round(one(q.tokens))
     if dealt:
         own = _dealt_queries(block, queries, whole, tiles, chip, gap)
@@ -267,7 +268,7 @@ def index_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPr
         stages=runs.units,
         core=runs.core,
         place=runs.place,
-        gap_s=after_first_load(constants["launch"], chip, one(moved.warm), nbytes),
+        gap_s=after_first_load(constants["launch"], chip, one(moved.warm), nbytes, scores),
     )
     return KernelProgram(
         regions=(keys, Region(nbytes=written, warm=one(moved.warm))),

@@ -32,18 +32,20 @@ LEAST_BYTES = 32  # a sector
 
 
 def after_first_load(
-    launch_s: float, chip: ChipSpec, warm: float = 1.0, nbytes: float = 0.0
+    launch_s: float, chip: ChipSpec, warm: float = 1.0, nbytes: float = 0.0, stored: float = 0.0
 ) -> float:
     """A launch without the first loads and last stores of its blocks, which the machine adds.
 
+    Of a block `nbytes` are loaded first and `stored` last.
+
     Assumes: what was fitted as launch covers the latency of a kernel's first loads, the way of
-        their bytes into the cores, and the way of the last stores to the cache, of the chip where
-        it was fitted.
+        their bytes into the cores, and the way of the last stores out of the cores to the cache,
+        of the chip where it was fitted.
     """
     fitted = fitted_chip(chip)
-    moved = nbytes / (fitted.core_port_bytes_per_clock * fitted.clock_hz)
-    stored = load_latency_s(fitted, 1.0) / 2
-    return max(launch_s - load_latency_s(fitted, warm) - moved - stored, 0.0)
+    moved = (nbytes + stored) / (fitted.core_port_bytes_per_clock * fitted.clock_hz)
+    taken = load_latency_s(fitted, 1.0) / 2
+    return max(launch_s - load_latency_s(fitted, warm) - moved - taken, 0.0)
 
 
 def load_latency_s(chip: ChipSpec, warm: float) -> float:
@@ -77,7 +79,7 @@ def passed(
         registers_bytes=THREADS * THREAD_REGISTERS_BYTES,
         in_flight=PASS_STAGES,
     )
-    return equal_blocks(block, cores, steps, gap_s=after_first_load(gap_s, chip, warm, each))
+    return equal_blocks(block, cores, steps, gap_s=after_first_load(gap_s, chip, warm, each, each))
 
 
 def elementwise_blocks(

@@ -71,7 +71,8 @@ def gemm_blocks(
         Work(matrix=one(stage.matrix) * chip.clock_hz, wait=one(stage.wait) * chip.clock_hz),
         Work(vector=one(stage.epilogue) * chip.clock_hz),
     )
-    gap = after_first_load(constants["floor"] * MICRO, chip, weights_warm, tile.loaded_bytes)
+    floor = constants["floor"] * MICRO
+    gap = after_first_load(floor, chip, weights_warm, tile.loaded_bytes, tile.out)
     main = equal_blocks(block, tile.count, tile.stages, gap_s=gap, end_s=one(times.join))
     before: tuple[Launch, ...] = ()
     if one(quantises):
@@ -89,7 +90,7 @@ def gemm_blocks(
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """Tiles of a GEMM: their grid, K blocks of each, and bytes of a K block's operands.
+    """Tiles of a GEMM: their grid, K blocks of each, bytes of a K block's operands and of a result.
 
     Of a cluster each block loads its part of the operands that it shares.
     """
@@ -102,12 +103,13 @@ class _Tile:
     stages: int
     weight: int
     activation: int
+    out: int
     shared: int
     fitted: ChipSpec
 
     @classmethod
     def of(cls, gemm: Gemm, shape: tuple[int, int, int], chip: ChipSpec) -> _Tile:
-        """Rows and columns that a tile has beyond the operands are not loaded."""
+        """Rows and columns that a tile has beyond the operands are neither loaded nor written."""
         tokens, columns, splits = shape
         m, n, k = (one(v) for v in (gemm.m, gemm.n, gemm.k))
         form = gemm.kernel.format
@@ -123,6 +125,7 @@ class _Tile:
             max(1, int(np.ceil(k / splits / form.k_block))),
             max(LEAST_BYTES, int(weight)),
             max(LEAST_BYTES, int(activation)),
+            max(LEAST_BYTES, int(min(tokens, m / down) * min(columns, n / across) * OUTPUT_BYTES)),
             CLUSTER_SHARES.get(core_architecture(chip), 1),
             fitted_chip(chip),
         )
@@ -146,11 +149,6 @@ class _Tile:
     def loaded_bytes(self) -> int:
         """Bytes that a block loads for a K block."""
         return self.weight_load + self.activation_load
-
-    @property
-    def out(self) -> int:
-        """Bytes of a finished tile."""
-        return int(self.tokens * self.columns * OUTPUT_BYTES)
 
     def block(self, stage: Work, epilogue: Work) -> Block:
         """The block of one tile; its weights are rows of the matrix, a swizzle of each."""

@@ -29,7 +29,8 @@ def post_blocks(sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelPro
     """Expands a block's output into the streams: a block a token, chunk after dependent chunk."""
     c = {n: one(v) for n, v in sizes.items()}
     launch, regions = _chunked(c, chip, constants, reads=c["streams"] + 1, writes=c["streams"])
-    gap = after_first_load(constants["start_us"] * MICRO, chip, regions[0].warm)
+    start_s, stored = constants["start_us"] * MICRO, launch.kinds[0].accesses[1].nbytes
+    gap = after_first_load(start_s, chip, regions[0].warm, stored=stored)
     return _sites(c, regions, (replace(launch, gap_s=gap),), "mhc post")
 
 
