@@ -113,12 +113,38 @@ def test_rounding_is_within_half_a_step(case):
     assert (error <= entry.half_step(values) * (1 + 2**-23)).all()
 
 
+def of_coarse_scales(entry, values):
+    """Whether values belong to a scale of NVFP4 that is subnormal in e4m3.
+
+    Such a scale may be so much larger than wanted that the largest value of its block reads back as
+    4 steps of it, of which another rounding makes a smaller scale.
+    """
+    found = np.zeros(values.shape, dtype=bool)
+    if isinstance(entry, Nvfp4KvEntry):
+        for first in range(0, entry.nope, entry.block):
+            own = slice(first, min(first + entry.block, entry.nope))
+            wanted = np.abs(values[:, own]).max(axis=1, keepdims=True) / 6
+            found[:, own] = wanted < 2.0**-6
+    return found
+
+
 @given(ENTRY_AND_ROWS)
 def test_rounding_twice_is_rounding_once(case):
     entry, values = case
+    fine = ~of_coarse_scales(entry, values)
     once = stored(entry, values)
-    assert stored(entry, once).tolist() == once.tolist()
-    assert entry.encode(once).tolist() == entry.encode(stored(entry, once)).tolist()
+    assert stored(entry, once)[fine].tolist() == once[fine].tolist()
+    if fine.all():
+        assert entry.encode(once).tolist() == entry.encode(stored(entry, once)).tolist()
+
+
+def test_a_scale_of_nvfp4_that_is_subnormal_may_shrink_when_rounded_again():
+    entry = Nvfp4KvEntry(16, 0)
+    values = np.full((1, 16), 9 * 2.0**-9)  # 6 steps of 1.5 x 2^-9, which is stored as 2 x 2^-9
+    once = stored(entry, values)
+    assert once.tolist() == np.full((1, 16), 8 * 2.0**-9).tolist()
+    # 6 steps of 4/3 x 2^-9, which is stored as 2^-9: six of them are the most.
+    assert stored(entry, once).tolist() == np.full((1, 16), 6 * 2.0**-9).tolist()
 
 
 @given(ENTRY_AND_ROWS)
