@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Generator, Sequence
 
@@ -32,7 +33,7 @@ def local_outcomes(
 
     left = {task.digest: task for task in tasks}
     running = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)(
-        delayed(_kept)(task, keep, run) for task in tasks
+        delayed(_in_worker)(task, keep, run) for task in tasks
     )
     try:
         for outcome in running:
@@ -48,6 +49,12 @@ def local_outcomes(
             running.close()
 
 
+def _in_worker(task: Task, keep: Keep, run: Compute) -> Outcome:
+    """A task in a process of its own, which leaves Ctrl-C to its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return _kept(task, keep, run)
+
+
 def _kept(task: Task, keep: Keep, run: Compute) -> Outcome:
     outcome = run(task)
     keep(outcome, task.inputs)
@@ -60,7 +67,7 @@ def _alone(task: Task, keep: Keep, run: Compute) -> Outcome:
 
     try:
         # One process beside this one: with n_jobs=1 it would be this one.
-        (outcome,) = Parallel(n_jobs=2)([delayed(_kept)(task, keep, run)])
+        (outcome,) = Parallel(n_jobs=2)([delayed(_in_worker)(task, keep, run)])
     except TerminatedWorkerError:
         said = "its process ended without an answer; most often memory ran out"
         outcome = Outcome(digest=task.digest, status="failed", error=said)
