@@ -6,9 +6,9 @@ first. The tests have the same once more as SimPy processes.
 Assumes: on the way between partitions of the cache, which lies behind their slices, requests meet
 in the order in which they reach those.
 Assumes: a core's requests leave it one after the other, at the pace at which its port takes bytes.
-Assumes: stores are posted: a block ends when what it stored has left its core, and begins a stage
-while no more than 256 pieces of its place in the core are on their way; a launch ends when the
-cache or memory has all.
+Assumes: stores are posted: a block ends when what it stored has left its core; it begins a stage
+and its epilogue while no more than 256 pieces of its place in the core are on their way; a launch
+ends when the cache or memory has all.
 Assumes: stores leave a core beside its requests for loads, and do not hold those up.
 """
 
@@ -217,7 +217,6 @@ def _answered(m, waiter, at, now, source):  # type: ignore[no-untyped-def]
     flight = m[waiter + w.W_FLIGHT]
     nbytes = m[waiter + w.W_BYTES]
     if nbytes > 0:
-        m[w.T_PORT] += nbytes
         at = _turn(m, m[slot + w.S_CORE] + w.U_PORT, at, nbytes, m[w.M_PORT_PS_A_KB])
         _known(m, flight, at, source)
     _given_back(m, waiter, now)
@@ -374,9 +373,7 @@ def _reached(m, waiter, store, now):  # type: ignore[no-untyped-def]
         _given_back(m, waiter, now)
         return
     there = nbytes
-    if warm:
-        m[w.T_WARM] += nbytes
-    else:
+    if not warm:
         there = _missed(m, slot, flight, region, address, nbytes, home, to_memory)
     if there > 0:
         m[w.T_HIT] += there
@@ -505,8 +502,6 @@ def _advance(m, slot, now):  # type: ignore[no-untyped-def]
     if part == w.LOOP:
         if m[slot + w.S_DONE] >= m[slot + w.S_LOADED]:
             return
-        if m[_flight(slot, w.LAST_PLACE) + w.F_OUT] > w.STORED:
-            return
         flight = _flight(slot, m[slot + w.S_DONE] & (w.RING - 1))
     elif part == w.PROLOGUE:
         flight = _flight(slot, w.FIRST_PLACE)
@@ -514,7 +509,9 @@ def _advance(m, slot, now):  # type: ignore[no-untyped-def]
     else:
         flight = _flight(slot, w.LAST_PLACE)
         other = w.Z_EPILOGUE
-    # An epilogue waits until what was stored has left the core, not until it is taken.
+    if part != w.PROLOGUE and m[_flight(slot, w.LAST_PLACE) + w.F_OUT] > w.STORED:
+        return
+    # An epilogue waits until what was stored has left the core, not until all of it is taken.
     if (part != w.EPILOGUE and m[flight + w.F_OUT] > 0) or m[flight + w.F_READY] > now:
         return
     _spent(m, slot, m[flight + w.F_FROM], now)

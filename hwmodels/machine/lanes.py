@@ -69,15 +69,14 @@ def kernel_lanes(
     launch = program.launches[number]
     own = replace(program, launches=(launch,))
     short, part = _followed(own, machine)
-    warm = tuple(region.warm for region in program.regions)
-    whole = cost_of(launch, warm) * part.peak_bytes_per_s / machine.peak_bytes_per_s
+    whole = cost_of(launch, program.regions) * part.peak_bytes_per_s / machine.peak_bytes_per_s
     noted = noted_run(short, part, most)
     return KernelLanes(
         launch=number,
         launches=len(program.launches),
         machine=part,
         result=noted.result,
-        kept=min(1.0, cost_of(short.launches[0], warm) / whole) if whole else 1.0,
+        kept=min(1.0, cost_of(short.launches[0], program.regions) / whole) if whole else 1.0,
         stretches=noted.stretches,
         left_out=noted.left_out,
     )
@@ -86,23 +85,23 @@ def kernel_lanes(
 def _followed(program: KernelProgram, machine: MachineSpec) -> tuple[KernelProgram, MachineSpec]:
     """The program and the part of the machine whose run can be followed stretch by stretch."""
     (launch,) = program.launches
-    warm = tuple(region.warm for region in program.regions)
-    if cost_of(launch, warm) <= LANES_BUDGET:
+    if cost_of(launch, program.regions) <= LANES_BUDGET:
         return program, machine
     if machine.stacks > 1:
         return _followed(of_stack(program, launch, machine), machine.slice_of_stack())
-    return replace(program, launches=(_shortened(launch, machine, warm),)), machine
+    return replace(program, launches=(_shortened(program, machine),)), machine
 
 
-def _shortened(launch: Launch, machine: MachineSpec, warm: tuple[float, ...]) -> Launch:
+def _shortened(program: KernelProgram, machine: MachineSpec) -> Launch:
     """Two waves of a launch's blocks, or one, with loops as long as the budget allows."""
+    (launch,) = program.launches
     at_once = blocks_at_once(launch.kinds, machine) * machine.cores
     waves = max(1, min(_WAVES, whole_waves(launch, at_once)))
     cut = cut_launch(launch, waves, 1.0, at_once)
     longest = int(cut.stages.max())
     depth = max(depth_of(kind, machine) for kind in cut.kinds)
     least = min(1.0, (depth + _FEWEST_LOOPS) / max(longest, 1))
-    share = max(min(1.0, LANES_BUDGET / cost_of(cut, warm)), least)
+    share = max(min(1.0, LANES_BUDGET / cost_of(cut, program.regions)), least)
     return cut_launch(launch, waves, share, at_once)
 
 

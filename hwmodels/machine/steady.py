@@ -14,6 +14,7 @@ same as the others.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -31,6 +32,7 @@ from hwmodels.machine.program import (
     Counts,
     KernelProgram,
     Launch,
+    Region,
     Work,
     spread_order,
 )
@@ -42,6 +44,7 @@ from hwmodels.machine.simulation import (
     run_program,
 )
 from hwmodels.machine.spec import MachineSpec
+from simulator.basis.errors import UnsupportedError
 
 Floats = NDArray[np.float64]
 # What runs of one launch may cost, in bursts of 32 bytes from memory, on the whole chip and on one
@@ -84,22 +87,31 @@ class KernelTime:
         return found
 
 
-def cost_of(launch: Launch, warm: tuple[float, ...]) -> float:
+def cost_of(launch: Launch, regions: Sequence[Region]) -> float:
     """Bursts that the blocks of a launch ask for, and what their requests cost beside."""
-    each = np.array([_stage_cost(kind, warm) for kind in launch.kinds])
+    each = np.array([_stage_cost(kind, regions) for kind in launch.kinds])
     return float((each[launch.kind] * (launch.stages + 1)).sum())
 
 
-def _stage_cost(block: Block, warm: tuple[float, ...]) -> float:
+def _stage_cost(block: Block, regions: Sequence[Region]) -> float:
     return sum(
         access.pieces * max(1.0, access.nbytes / access.pieces / _REQUEST_BYTES) * _REQUEST_COST
-        + access.nbytes / 32 * (1.0 - warm[access.region])
+        + access.nbytes / 32 * (1.0 - regions[access.region].warm)
         for access in block.accesses
     )
 
 
 def kernel_time(program: KernelProgram, machine: MachineSpec, tdp_w: float) -> KernelTime:
-    """Launches one after the other; above the power limit the clock falls."""
+    """Launches one after the other; above the power limit the clock falls.
+
+    Launches of several streams, which are not, are an UnsupportedError.
+    """
+    streams = {launch.stream for launch in program.launches}
+    if len(streams) > 1:
+        raise UnsupportedError(
+            f"{program.name} has launches of {len(streams)} streams, expected one stream: its time "
+            "is that of launches one after the other; run several together with run_program"
+        )
     launches = tuple(launch_time(program, i, machine) for i in range(len(program.launches)))
     seconds = sum(launch.duration_ps for launch in launches) / PICOSECONDS
     limited = float(throttled_seconds(seconds, program.energy_j / tdp_w))
@@ -176,16 +188,15 @@ def simulated(program: KernelProgram, machine: MachineSpec, budget: float = BUDG
 
 def _within(program: KernelProgram, machine: MachineSpec, budget: float) -> LaunchTime:
     (launch,) = program.launches
-    warm = tuple(region.warm for region in program.regions)
     several = machine.stacks > 1
-    if cost_of(launch, warm) <= (min(WHOLE_CHIP, budget) if several else budget):
+    if cost_of(launch, program.regions) <= (min(WHOLE_CHIP, budget) if several else budget):
         result = run_program(program, machine)
         return LaunchTime(float(result.duration_ps), result, 0.0)
     if several:
         program = of_stack(program, launch, machine)
         machine = machine.slice_of_stack()
         return _within(program, machine, budget)
-    return _extrapolated(program, launch, machine, warm, budget)
+    return _extrapolated(program, machine, budget)
 
 
 def of_stack(program: KernelProgram, launch: Launch, machine: MachineSpec) -> KernelProgram:
@@ -260,22 +271,17 @@ def _kept(launch: Launch, keep: Counts) -> Launch:
     )
 
 
-def _extrapolated(
-    program: KernelProgram,
-    launch: Launch,
-    machine: MachineSpec,
-    warm: tuple[float, ...],
-    budget: float,
-) -> LaunchTime:
+def _extrapolated(program: KernelProgram, machine: MachineSpec, budget: float) -> LaunchTime:
     """As many waves as the budget has, which go on at their pace; or shorter loops too."""
+    (launch,) = program.launches
     at_once = blocks_at_once(launch.kinds, machine) * machine.cores
     whole = whole_waves(launch, at_once)
 
     def cost(waves: int) -> float:
-        return cost_of(cut_launch(launch, waves, 1.0, at_once), warm)
+        return cost_of(cut_launch(launch, waves, 1.0, at_once), program.regions)
 
     if whole <= _FEW_WAVES or cost(_FEW_WAVES) > budget:
-        return _shorter_loops(program, launch, machine, warm, budget)
+        return _shorter_loops(program, machine, budget)
     waves, above = _FEW_WAVES, whole
     while above - waves > 1:
         middle = (waves + above) // 2
@@ -285,7 +291,7 @@ def _extrapolated(
     done, left = _block_clocks(own, machine), _block_clocks(launch, machine).sum()
     left -= done.sum()
     more = left * _pace(run.ends_ps, done, waves)
-    share = 1.0 - cost(waves) / cost_of(launch, warm)
+    share = 1.0 - cost(waves) / cost_of(launch, program.regions)
     return LaunchTime(run.result.duration_ps + more, run.result, share)
 
 
@@ -302,14 +308,9 @@ def _pace(ends_ps: Counts, work: Floats, waves: int) -> float:
     return float((ends[late] - ends[early]).sum() / (done[late] - done[early]).sum())
 
 
-def _shorter_loops(
-    program: KernelProgram,
-    launch: Launch,
-    machine: MachineSpec,
-    warm: tuple[float, ...],
-    budget: float,
-) -> LaunchTime:
+def _shorter_loops(program: KernelProgram, machine: MachineSpec, budget: float) -> LaunchTime:
     """Two lengths of loops, in all of the waves or by two numbers of them, and straight on."""
+    (launch,), regions = program.launches, program.regions
     at_once = blocks_at_once(launch.kinds, machine) * machine.cores
     longest = int(launch.stages.max())
     depth = max(depth_of(kind, machine) for kind in launch.kinds)
@@ -320,7 +321,7 @@ def _shorter_loops(
         return cut_launch(launch, wave, loop / longest, at_once)
 
     loops: tuple[int, ...] = (longest,)
-    cost = sum(cost_of(cut(wave, longest), warm) for wave in waves)
+    cost = sum(cost_of(cut(wave, longest), regions) for wave in waves)
     if cost > budget and longest > depth + _LOOPS[-1]:
         # Half of the loop is run too.
         last = int(min(max(budget / cost / 1.5 * longest, depth + _LOOPS[-1]), longest))
@@ -332,7 +333,7 @@ def _shorter_loops(
     }
     wholes = (*(cut(wave, longest) for wave in waves), launch)
     extents = tuple(_extent(one, at_once, machine) for one in wholes)
-    share = 1.0 - cost_of(cut(waves[-1], loops[-1]), warm) / cost_of(launch, warm)
+    share = 1.0 - cost_of(cut(waves[-1], loops[-1]), regions) / cost_of(launch, regions)
     part = 4 if launch.blocks <= at_once else launch.blocks
     late = {sizes: _late_ps(run.ends_ps, part) for sizes, run in runs.items()}
     key = waves[-1], loops[-1]
@@ -412,9 +413,9 @@ def _extent(launch: Launch, at_once: int, machine: MachineSpec) -> float:
 
 
 def _block_clocks(launch: Launch, machine: MachineSpec) -> Floats:
-    """Clocks of every block if it were alone."""
+    """Clocks of every block if it were alone, at least one."""
     each = np.array([_alone_clocks(kind, machine) for kind in launch.kinds])
-    return np.asarray(each[launch.kind, 0] + each[launch.kind, 1] * launch.stages)
+    return np.maximum(each[launch.kind, 0] + each[launch.kind, 1] * launch.stages, 1.0)
 
 
 def _alone_clocks(block: Block, machine: MachineSpec) -> tuple[float, float]:

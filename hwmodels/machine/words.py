@@ -18,10 +18,10 @@ FAR = 1 << 60  # a time that never comes
     O_CROSSINGS, O_TAGS, O_VALID, O_STAMPS, O_PENDING, O_CHUNKS, O_SIZES, O_WRITES, O_LEFT,
     O_FINISHED, O_WAITERS, O_HEAP, O_CHANNELS, O_LANES,
     # Counts of a run.
-    T_HEAP, T_ORDER, T_FREE_CHUNK, T_FREE_WAITER, T_LINK, T_HIT, T_MISS, T_MERGED, T_WARM,
-    T_READ, T_WRITTEN, T_NEAR, T_FAR, T_CHUNKS, T_DRAM_PS, T_LANES, T_FAULT, T_PORT, T_SENT, T_OUT,
-    T_EVENTS, HEADER_WORDS,
-) = range(67)  # fmt: skip
+    T_HEAP, T_ORDER, T_FREE_CHUNK, T_FREE_WAITER, T_LINK, T_HIT, T_MISS, T_MERGED, T_READ,
+    T_WRITTEN, T_NEAR, T_FAR, T_CHUNKS, T_DRAM_PS, T_LANES, T_FAULT, T_SENT, T_OUT, T_EVENTS,
+    HEADER_WORDS,
+) = range(65)  # fmt: skip
 FAULT_CHUNKS, FAULT_HEAP, FAULT_WAITERS, FAULT_STUCK = range(1, 5)
 
 # Regions: warm and kept in `SHARES`.
@@ -69,7 +69,7 @@ U_WORDS = U_STATES + STATES
 # A stage in flight: requests that are out, when the last known one is answered and from where.
 F_OUT, F_READY, F_FROM, F_WORDS = range(4)
 RING = 16  # stages in flight at most; a power of two
-STORED = 256  # stored chunks that a block may have out when it begins a stage
+STORED = 256  # stored pieces that a block may have out when it begins a stage or its epilogue
 FIRST_PLACE, LAST_PLACE, PLACES = RING, RING + 1, RING + 2
 
 # Slots: a block at work, -1 for none; stages loaded and done; whether at work, and which part;

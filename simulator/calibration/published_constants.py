@@ -23,7 +23,8 @@ KERNEL_OF = {
 }
 # Stored values have six digits or fewer.
 NEAR = 1e-4
-_HOMES = {"measured_rows": "calibration"}
+# Packages of constants that are not in `simulator.kernels`.
+_HOMES = {"measured_rows": "simulator.calibration", "power": "hwmodels.machine"}
 Origin = Literal["published", "derived", "seen", "guessed"]
 
 
@@ -71,7 +72,7 @@ class UnfittedConstant:
     @property
     def value(self) -> float:
         """The number that the program uses."""
-        module = import_module(f"simulator.{_HOMES.get(self.module, 'kernels')}.{self.module}")
+        module = import_module(f"{_HOMES.get(self.module, 'simulator.kernels')}.{self.module}")
         return float(getattr(module, self.name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hwmodels.chip import ChipSpec
+from hwmodels.machine.power import throttled_seconds
 from simulator.cost.price import Price
 from simulator.engine.kernel import Demand
 from simulator.kernels.interval import Interval, interval_of_sum
@@ -93,7 +94,7 @@ def _forms(programs: Iterable[str]) -> list[object]:
         sparse_core,
     )
 
-    gemms = (gemm_time, power.power_seconds, power.throttled_seconds)
+    gemms = (gemm_time, power.power_seconds, throttled_seconds)
     links = (nccl.rank_bytes_per_s, nccl.protocol_seconds, collectives.between_nodes)
     moved = (elementwise.elementwise_parts, core_rates.vector_ops_per_clock)
     used: dict[str, tuple[object, ...]] = {

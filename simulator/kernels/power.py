@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hwmodels.chip import ChipSpec
-from hwmodels.machine.power import CLOCK_EXPONENT, throttled_seconds
+from hwmodels.machine.power import throttled_seconds
 from simulator.kernels.parts import Floats
 from simulator.kernels.pipes import exposed
-
-__all__ = ["CLOCK_EXPONENT", "power_seconds", "throttled_seconds", "with_power_limit"]
 
 PICO = 1e-12
 

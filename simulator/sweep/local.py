@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import warnings
 from collections.abc import Generator, Sequence
@@ -33,7 +34,7 @@ def local_outcomes(
 
     left = {task.digest: task for task in tasks}
     running = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)(
-        delayed(_in_worker)(task, keep, run) for task in tasks
+        delayed(_in_worker)(task, keep, run, os.getpid()) for task in tasks
     )
     try:
         for outcome in running:
@@ -49,9 +50,10 @@ def local_outcomes(
             running.close()
 
 
-def _in_worker(task: Task, keep: Keep, run: Compute) -> Outcome:
+def _in_worker(task: Task, keep: Keep, run: Compute, parent: int) -> Outcome:
     """A task in a process of its own, which leaves Ctrl-C to its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getpid() != parent:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _kept(task, keep, run)
 
 
@@ -67,7 +69,7 @@ def _alone(task: Task, keep: Keep, run: Compute) -> Outcome:
 
     try:
         # One process beside this one: with n_jobs=1 it would be this one.
-        (outcome,) = Parallel(n_jobs=2)([delayed(_in_worker)(task, keep, run)])
+        (outcome,) = Parallel(n_jobs=2)([delayed(_in_worker)(task, keep, run, os.getpid())])
     except TerminatedWorkerError:
         said = "its process ended without an answer; most often memory ran out"
         outcome = Outcome(digest=task.digest, status="failed", error=said)

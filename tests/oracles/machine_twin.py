@@ -483,7 +483,7 @@ class BlockRun:
         self._touch(kind.last_accesses, 0, True, self.stored)
         self.announce(max(self.stored.ready_ps, twin.now))
         yield from self._hear()
-        while self.stored.ready_ps > twin.now:
+        while self.stored.ready_ps > twin.now or self.stored.out > STORED_CHUNKS:
             yield from self._hear()
         yield self._work(self.stored, kind.epilogue, 0.0, "epilogue")
         twin.block_ended(self.launch, self.core, self.slot)

@@ -236,6 +236,22 @@ def test_loads_of_other_rows_come_a_row_cycle_and_bank_apart(chip: str, banks: i
     assert rate / 32 == pytest.approx(banks / row_cycle_s, rel=0.08)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_blocks_that_only_store_go_at_memorys_pace(chip: str) -> None:
+    """A place in a core has no more than 256 stored pieces on their way, whatever its blocks do."""
+    on = one_stack(chip)
+    block = Block(
+        stage=NOTHING,
+        last_accesses=(Access(region=0, nbytes=65536, row_bytes=65536, stores=True),),
+        threads=1024,
+    )
+    found = run_program(one_launch(equal_blocks(block, 2000, 0), Region(nbytes=GIGABYTE)), on)
+    assert found.written_bytes == 2000 << 16
+    rate = found.written_bytes / found.duration_ps * 1e12
+    # What is in the controllers' queues at the end is taken, but not yet written.
+    assert 0.9 < rate / on.peak_bytes_per_s < 1.01
+
+
 # Two streams -------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,8 @@ from hwmodels.chip import find_chip
 from hwmodels.machine.program import Access, Block, KernelProgram, Region, Work, equal_blocks
 from hwmodels.machine.simulation import run_program
 from hwmodels.machine.spec import machine_of
-from hwmodels.machine.steady import least_ps, simulated
+from hwmodels.machine.steady import LaunchTime, kernel_time, least_ps, simulated
+from simulator.basis.errors import UnsupportedError
 
 STACK = machine_of(find_chip("h200")).slice_of_stack()
 
@@ -29,25 +30,26 @@ def kernel(waves: int, stages: int, matrix: float, more: int = 5) -> KernelProgr
     return KernelProgram(regions=(Region(nbytes=1 << 33),), launches=(launch,))
 
 
-def held_against_the_whole(program: KernelProgram, within: float = 0.01) -> None:
-    """With the budget that every kernel has: half of it and more is not run."""
-    whole = run_program(program, STACK).duration_ps
-    part = simulated(program, STACK)
-    assert part.extrapolated > 0.48
-    assert part.duration_ps == pytest.approx(whole, rel=within)
+def part_and_whole(program: KernelProgram) -> tuple[LaunchTime, int]:
+    """With the budget that every kernel has, and all of it in picoseconds."""
+    return simulated(program, STACK), run_program(program, STACK).duration_ps
 
 
 @pytest.mark.parametrize(("waves", "stages"), [(8, 120), (16, 60), (32, 30), (64, 15)])
 @pytest.mark.parametrize("matrix", [100.0, 400.0, 1500.0])
 def test_waves_go_on_at_their_pace(waves: int, stages: int, matrix: float) -> None:
-    """Bound by memory, by both and by the matrix units."""
-    held_against_the_whole(kernel(waves, stages, matrix))
+    """Bound by memory, by both and by the matrix units; half of it and more is not run."""
+    part, whole = part_and_whole(kernel(waves, stages, matrix))
+    assert part.extrapolated > 0.48
+    assert part.duration_ps == pytest.approx(whole, rel=0.01)
 
 
 @pytest.mark.parametrize("matrix", [50.0, 350.0])
 def test_loops_go_on_at_their_pace(matrix: float) -> None:
     """One block a core."""
-    held_against_the_whole(kernel(1, 1000, matrix, more=0))
+    part, whole = part_and_whole(kernel(1, 1000, matrix, more=0))
+    assert part.extrapolated > 0.48
+    assert part.duration_ps == pytest.approx(whole, rel=0.01)
 
 
 def test_blocks_of_unlike_work_go_on_in_the_mix_of_all() -> None:
@@ -58,7 +60,32 @@ def test_blocks_of_unlike_work_go_on_in_the_mix_of_all() -> None:
     program = kernel(128, 15, 400.0)
     (launch,) = program.launches
     stages = np.where(np.arange(launch.blocks) < launch.blocks // 2, 0, 15)
-    held_against_the_whole(replace(program, launches=(replace(launch, stages=stages),)), 0.02)
+    part, whole = part_and_whole(replace(program, launches=(replace(launch, stages=stages),)))
+    assert part.extrapolated > 0.48
+    assert part.duration_ps == pytest.approx(whole, rel=0.02)
+
+
+def test_blocks_without_work_go_on_too() -> None:
+    """What they store last is all that they do."""
+    block = Block(
+        stage=Work(),
+        accesses=(Access(region=0, nbytes=4096, row_bytes=4096),),
+        last_accesses=(Access(region=0, nbytes=4096, row_bytes=4096, stores=True),),
+        fixed_bytes=120_000,
+    )
+    launch = equal_blocks(block, 2000 * STACK.cores, 0)
+    program = KernelProgram(regions=(Region(nbytes=1 << 33),), launches=(launch,))
+    part, whole = part_and_whole(program)
+    assert part.extrapolated > 0.48
+    assert part.duration_ps == pytest.approx(whole, rel=0.01)
+
+
+def test_kernels_of_several_streams_are_not_taken_one_after_the_other() -> None:
+    program = kernel(1, 4, 10.0)
+    (launch,) = program.launches
+    both = replace(program, launches=(launch, replace(launch, stream=1)))
+    with pytest.raises(UnsupportedError, match="launches of 2 streams, expected one stream"):
+        kernel_time(both, STACK, 700.0)
 
 
 def test_no_launch_is_faster_than_memory_at_its_peak() -> None:
