@@ -80,3 +80,9 @@ def _fact(spec: ChipSpec | NodeSpec, path: str) -> Sourced | None:
 
 def _amount(fact: Sourced) -> str:
     return f"{fact.value:,}" if fact.unit == "1" else f"{fact.value:,} {fact.unit}"
+
+
+def guessed_count(chip: ChipSpec) -> int:
+    """How many of the numbers of a chip that costs rest on are guessed."""
+    facts = (_fact(chip, path) for path in (*CHIP_FACTS, "scale_up.bandwidth"))
+    return sum(1 for fact in facts if fact is not None and fact.kind == "guessed")

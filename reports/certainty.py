@@ -27,19 +27,22 @@ def time_text(result: StepResult) -> str:
 
 
 def certainty_sentence(result: StepResult) -> str:
-    """What the interval means, and which launches no measurement stands behind."""
+    """What the interval means and rests on, and which launches no measurement stands behind."""
     calibrated_ps, all_ps = _calibrated_ps(result), sum(k.duration_ps for k in result.kernels)
     meaning = "In brackets: where 8 of 10 steps on silicon are expected"
+    words = result.standing.words
+    rests_on = f"{meaning}, {words}" if words else meaning
     if not result.kernels or calibrated_ps == all_ps:
-        return f"{meaning}, from how far off each kernel family was on rows it was not fitted to."
+        return f"{rests_on}."
+    if not calibrated_ps and not result.standing.measured_cores:
+        return f"{rests_on}: a wide guess."
     if not calibrated_ps:
         return (
-            f"{meaning}; no kernel of this engine and chip is calibrated, so the interval is a "
-            "wide guess."
+            f"{meaning}; no kernel of this engine is calibrated, so the interval is a wide guess."
         )
     names = dict.fromkeys(k.name for k in result.kernels if not k.calibrated)
     return (
-        f"{meaning}. {share_text(all_ps - calibrated_ps, all_ps)} of the launches' time is "
+        f"{rests_on}. {share_text(all_ps - calibrated_ps, all_ps)} of the launches' time is "
         f"{NOT_CALIBRATED} and has wide intervals: {', '.join(names)}."
     )
 

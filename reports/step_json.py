@@ -59,6 +59,7 @@ def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> 
         "high_ps": result.high_ps,
         "calibrated": result.calibrated,
         "certainty": certainty_sentence(result),
+        "standing": asdict(result.standing),
         "tokens": result.tokens,
         "tokens_per_s": tokens_per_s(result),
         "tokens_per_s_per_request": tokens_per_s(result) / result.question.batch,

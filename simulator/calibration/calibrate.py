@@ -8,10 +8,10 @@ import numpy as np
 
 from simulator.calibration.dispatch import RowSet
 from simulator.calibration.fit import Fit, absolute_errors, cross_validate, fit_groups
-from simulator.kernels.constants_file import ArchitectureFit, FamilyFile
+from simulator.calibration.regimes import regimes_of
+from simulator.kernels.fitted import FamilyFile, Fitted
 from simulator.kernels.folds import FOLDS
 
-LOW, HIGH = 0.1, 0.9
 # Fewer rows than this cannot carry five constants and five folds.
 FEWEST_ROWS = 2 * FOLDS
 
@@ -50,15 +50,15 @@ def calibrate_group(
     return files, fits
 
 
-def summary(found: Fit) -> ArchitectureFit:
+def summary(found: Fit) -> Fitted:
     """What is kept of a fit: constants, and errors of rows that it was not fitted to."""
     errors = absolute_errors(found.residuals)
-    return ArchitectureFit(
+    return Fitted(
         constants=found.constants,
+        standard_errors=found.standard_errors,
         rows=found.rows,
         median_error=float(np.median(errors)),
-        p90_error=float(np.quantile(errors, HIGH)),
+        p90_error=float(np.quantile(errors, 0.9)),
         bias=float(found.residuals.mean()),
-        log_error_p10=float(np.quantile(found.residuals, LOW)),
-        log_error_p90=float(np.quantile(found.residuals, HIGH)),
+        regimes=regimes_of(found.residuals, found.situations),
     )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwmodels.chip import ChipSpec, find_chip
+from hwmodels.chip import ChipSpec, find_chip, list_chips
 from simulator.basis.errors import FileFormatError, V4SimError, unknown_name
 from simulator.calibration.measured import TEXT, MeasuredTable
 from simulator.calibration.measured_rows import MeasuredCalls, measured_calls, row_of
 from simulator.calibration.row_entries import entry_of
 from simulator.calibration.tiny_graphs import NEEDS, Row
 from simulator.kernels.architecture import core_architecture
+from simulator.kernels.attention_module import AttentionModule
 from simulator.kernels.parts import Floats
+from simulator.kernels.regime import Situation
+from simulator.kernels.registry import find_family
+from simulator.kernels.user_constants import active_constants
 
 NOT_COVERED = ""
 # Engines whose kernels are modelled: the name of an engine before its first `-`.
@@ -81,13 +87,62 @@ class RowSet:
             found.setdefault(core_architecture(chip), []).append(row)
         return {name: RowSet(tuple(rows)) for name, rows in sorted(found.items())}
 
+    def by_chip(self) -> dict[str, RowSet]:
+        """Rows by chip, sorted by its name."""
+        names = sorted({row.chip for row in self.rows})
+        return {name: self.chosen(lambda row, n=name: row.chip == n) for name in names}  # type: ignore[misc]
+
     def chosen(self, takes: Callable[[MeasuredRow], bool]) -> RowSet:
         """Some of the rows."""
         return RowSet(tuple(row for row in self.rows if takes(row)))
 
 
+def situation_of(row: MeasuredRow, seconds: float, cause: str) -> Situation:
+    """Situation of a row that is predicted to take `seconds`; of a whole module, that of its step.
+
+    Where an operation's name does not tell the phase of the step, it is not known.
+    """
+    operation, columns = row.text("op"), row.columns
+    phases = [name for name in ("decode", "prefill") if name in operation]
+    requests = columns.get("batch")
+    tokens = columns.get("num_tokens", columns.get("m"))
+    if requests is not None:
+        tokens = float(requests) * float(columns.get("new_tokens", 1.0))
+    module = isinstance(find_family(row.family), AttentionModule)
+    return Situation(
+        seconds=None if module else seconds,
+        cause=None if module else cause,
+        decode=phases == ["decode"] if phases else None,
+        tokens=None if tokens is None else float(tokens),
+        requests=None if requests is None else float(requests),
+    )
+
+
+_DESCRIBED: ContextVar[Mapping[str, ChipSpec]] = ContextVar("described chips", default={})  # noqa: B039
+
+
+@contextmanager
+def described_chips(chips: Iterable[ChipSpec]) -> Iterator[None]:
+    """Inside the block, tables may name these chips by what their files call them."""
+    token = _DESCRIBED.set({**_DESCRIBED.get(), **{plain_name(chip): chip for chip in chips}})
+    try:
+        yield
+    finally:
+        _DESCRIBED.reset(token)
+
+
+def plain_name(chip: ChipSpec) -> str:
+    """What a chip's file calls it, without the name of the file."""
+    return chip.name.partition(" (")[0]
+
+
 def chip_of(name: str) -> ChipSpec:
-    """Chip of a table's `chip` column."""
+    """Chip of a table's `chip` column: described for it, in constants in use, or shipped."""
+    if name in _DESCRIBED.get():
+        return _DESCRIBED.get()[name]
+    for _, content in active_constants():
+        if name in content.chips and name not in list_chips():
+            return content.chips[name]
     return find_chip(name)
 
 

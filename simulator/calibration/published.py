@@ -25,6 +25,7 @@ from simulator.kernels.interval import interval_of
 from simulator.kernels.link_traffic import gathered, ring_reduced
 from simulator.kernels.nccl import ring_parts
 from simulator.kernels.parts import Floats
+from simulator.kernels.regime import Situation
 from simulator.kernels.sparse_core import dealt, two_lists
 
 PATH = Path(__file__).parent / "published.yaml"
@@ -253,7 +254,8 @@ def compared(row: PublishedRow) -> tuple[Comparison, ...]:
 
 def _compared(row: PublishedRow, call: Call) -> Comparison:
     seconds = call.seconds()
-    interval = interval_of(constants_for(call.family, find_chip(call.chip)))
+    stored = constants_for(call.family, find_chip(call.chip))
+    interval = interval_of(stored, Situation(seconds=seconds), seconds, alone=True)
     low, high = interval.low, interval.high
     if row.unit in TIMES:
         predicted = seconds / TIMES[row.unit]

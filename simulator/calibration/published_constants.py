@@ -173,13 +173,14 @@ _UNFITTED: tuple[tuple[str, str, str, Origin, str], ...] = (
     ),
     ("top_k", "TIE_LATE_PASS", "1", "seen", "work of the pass over the entries beyond"),
     ("top_k", "TIE_OVERLAP", "blocks", "derived", "blocks of a core whose searches overlap"),
-    (
-        "interval",
-        "UNCALIBRATED_WIDENING",
-        "1",
-        "seen",
-        "wider intervals of cores without calibration",
-    ),
+    ("interval", "BORROWED_WIDENING", "1", "guessed", "wider intervals of borrowed constants"),
+    ("interval", "COMMON_SHARE", "1", "guessed", "part of a step's variance common to families"),
+    ("standing", "CHIP_ERROR", "1", "seen", "error in log time that a chip's kernels share"),
+    ("standing", "FLOOR_ERROR_S", "s", "seen", "the same of a launch that is timed alone"),
+    ("standing", "GRAPH_FLOOR_ERROR_S", "s", "seen", "the same of a launch in a replayed graph"),
+    ("standing", "FAR_HIGH", "1", "guessed", "p90 above the prediction on far machines, log time"),
+    ("standing", "FAR_LOW", "1", "guessed", "p10 below the prediction on far machines, log time"),
+    ("standing", "MISSING", "1", "guessed", "distance of a format that one chip has no units for"),
 )
 UNFITTED = tuple(
     UnfittedConstant(module=module, name=name, unit=unit, origin=origin, meaning=meaning)

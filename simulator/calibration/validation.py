@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.calibration.calibrate import FEWEST_ROWS, groups_with_rows
-from simulator.calibration.dispatch import NOT_COVERED, MeasuredRow, RowSet, chip_of
+from simulator.calibration.dispatch import NOT_COVERED, MeasuredRow, RowSet, chip_of, situation_of
 from simulator.calibration.fit import absolute_errors, cross_validate
 from simulator.calibration.measured import TEXT
+from simulator.calibration.regimes import factors_of
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constants_file import (
     check_constants,
@@ -18,8 +20,8 @@ from simulator.kernels.constants_file import (
     constants_path,
     read_constants,
 )
-from simulator.kernels.interval import interval_of, out_of_fold_factors
-from simulator.kernels.parts import Floats
+from simulator.kernels.interval import interval_of
+from simulator.kernels.parts import Floats, Parts
 from simulator.kernels.registry import find_family
 
 # Measured on a ladder of 2.05 us steps: an error under one microsecond is none there.
@@ -31,6 +33,7 @@ class Row:
     """One measured row and its prediction; `low_s` to `high_s` is the predicted interval.
 
     `tile_s` is what closed forms predict, where the prediction is another's; 0 where it is theirs.
+    `causes_s` divide what closed forms predict; `columns` are the table's own.
     """
 
     file: str
@@ -46,6 +49,8 @@ class Row:
     high_s: float
     cause: str
     tile_s: float = 0.0
+    causes_s: Mapping[str, float] = field(default_factory=dict)
+    columns: Mapping[str, str | float] = field(default_factory=dict)
 
     @property
     def on_timer_ladder(self) -> bool:
@@ -129,12 +134,13 @@ def predicted_rows(rows: RowSet) -> list[Row]:
     for name in sorted({row.family for row in rows.rows}):
         check_constants(read_constants(name), find_family(name).constants, constants_path(name))
     parts = rows.calls.parts()
-    total = parts.total
+    total, causes = parts.total, parts.dominant
     low, high = np.empty(len(rows)), np.empty(len(rows))
     for i, (row, chip) in enumerate(zip(rows.rows, rows.chips, strict=True)):
-        interval = interval_of(constants_for(row.family, chip))
+        call = situation_of(row, float(total[i]), causes[i])
+        interval = interval_of(constants_for(row.family, chip), call, float(total[i]), alone=True)
         low[i], high[i] = interval.low, interval.high
-    return _rows(rows.rows, (total, total * low, total * high), parts.dominant)
+    return _rows(rows.rows, (total, total * low, total * high), causes, parts)
 
 
 def cross_validated_rows(families: Sequence[str], rows: RowSet) -> list[Row]:
@@ -146,15 +152,15 @@ def cross_validated_rows(families: Sequence[str], rows: RowSet) -> list[Row]:
         if not len(own):
             continue
         fits = cross_validate(enough, own)
-        causes = own.calls.parts({name: fit.constants for name, fit in fits.items()}).dominant
+        parts = own.calls.parts({name: fit.constants for name, fit in fits.items()})
         for family in enough:
             index = own.of(family)
             residuals = fits[family].residuals
             predicted = own.seconds[index] * np.exp(residuals)
-            low, high = out_of_fold_factors(residuals)
+            low, high = factors_of(residuals, fits[family].situations)
             judged = [own.rows[i] for i in index]
             times = predicted, predicted * low, predicted * high
-            found += _rows(judged, times, [causes[i] for i in index])
+            found += _rows(judged, times, fits[family].causes, parts, index)
     return found
 
 
@@ -170,9 +176,20 @@ def too_few(rows: RowSet) -> dict[tuple[str, str], int]:
 
 
 def _rows(
-    rows: Sequence[MeasuredRow], times: tuple[Floats, Floats, Floats], causes: Sequence[str]
+    rows: Sequence[MeasuredRow],
+    times: tuple[Floats, Floats, Floats],
+    causes: Sequence[str],
+    parts: Parts,
+    index: NDArray[np.intp] | None = None,
 ) -> list[Row]:
+    """Rows with their predictions; `index` says which of the parts' calls each of them is."""
     predicted, low, high = times
+    index = np.arange(len(rows)) if index is None else index
+    total = parts.total
+    shares = {
+        cause: np.broadcast_to(value, total.shape)[index] / total[index]
+        for cause, value in parts.seconds.items()
+    }
     return [
         Row(
             file=row.file,
@@ -187,6 +204,8 @@ def _rows(
             low_s=float(low[i]),
             high_s=float(high[i]),
             cause=causes[i],
+            causes_s={c: float(share[i] * predicted[i]) for c, share in shares.items() if share[i]},
+            columns=row.columns,
         )
         for i, row in enumerate(rows)
     ]

@@ -8,21 +8,36 @@ from hwmodels.chip import ChipSpec
 from hwmodels.machine.power import throttled_seconds
 from simulator.cost.price import Price
 from simulator.engine.kernel import Demand
-from simulator.kernels.interval import Interval, interval_of_sum
+from simulator.kernels.constants_file import chip_standing, constants_for
+from simulator.kernels.interval import (
+    Interval,
+    interval_of,
+    interval_of_sum,
+    least_deviation,
+)
+from simulator.kernels.standing import Standing, distance_between
 
 
 def always_assumed() -> tuple[object, ...]:
     """What every result's interval and causes rest on."""
     from simulator.cost import records
 
-    return (records, records.step_interval, interval_of_sum)
+    return (records, records.step_interval, interval_of_sum, least_deviation, interval_of)
 
 
 def cores_assumed(chip: ChipSpec) -> tuple[object, ...]:
     """What tiles on the chip's cores rest on, beyond what holds for all chips."""
     from simulator.cost.tile_buffers import CubeCores, cube_cores
 
-    return (*((CubeCores,) if cube_cores(chip) else ()), *_memory_assumed(chip))
+    cubes = (CubeCores,) if cube_cores(chip) else ()
+    return (*cubes, *_memory_assumed(chip), *_distance_assumed(chip))
+
+
+def _distance_assumed(chip: ChipSpec) -> tuple[object, ...]:
+    """What intervals of a chip rest on that was not fitted."""
+    if chip_standing(chip).calibrated:
+        return ()
+    return (Standing.reaches, Standing.far, distance_between)
 
 
 def _memory_assumed(chip: ChipSpec) -> tuple[object, ...]:
@@ -70,10 +85,7 @@ def _shared() -> list[object]:
 
 
 def _doubts() -> list[object]:
-    from simulator.cost.family_call import Borrowable
-    from simulator.kernels.constants_file import constants_for
-
-    return [constants_for, Borrowable.priced, Interval.widened]
+    return [constants_for, Interval.widened]
 
 
 def _forms(programs: Iterable[str]) -> list[object]:

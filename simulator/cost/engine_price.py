@@ -7,7 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from hwmodels.machine.live import to_ps
-from simulator.cost.family_call import FamilyCall, borrowable, kernel_of, priced_calls
+from simulator.cost.family_call import (
+    FamilyCall,
+    Priced,
+    borrowable,
+    kernel_of,
+    priced_calls,
+)
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_prices
@@ -58,7 +64,8 @@ def program_price(demand: Demand, target: Target) -> tuple[Price, list[FamilyCal
     module = target.profile.module
     if stage and module is not None:
         borrowed = any(call.constants.borrowed or call.derived for call in calls)
-        priced = borrowable(module, target.chip, borrowed).priced(priced.parts)
+        priced = Priced(priced.parts, borrowable(module, target.chip), borrowed)
+    interval = priced.interval(demand, module=bool(stage) and module is not None)
     floor = roofline_price(demand, target)
     seconds = {cause: float(value[0]) for cause, value in priced.parts.seconds.items()}
     total = to_ps(sum(seconds.values()))
@@ -75,9 +82,9 @@ def program_price(demand: Demand, target: Target) -> tuple[Price, list[FamilyCal
         traffic=floor.traffic,
         causes_ps=causes,
         priced_by=priced.family,
-        low=priced.interval.low,
-        high=priced.interval.high,
-        calibrated=priced.interval.calibrated,
+        low=interval.low,
+        high=interval.high,
+        calibrated=interval.calibrated,
         contends=not stage,
         cut=priced.parts.cut,
         work=_work(demand, priced.parts),

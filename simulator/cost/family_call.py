@@ -14,18 +14,10 @@ from simulator.engine.kernel import Demand
 from simulator.engine.kernel_section import FamilyRule, FusedKernel
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constants_file import StoredConstants, constants_for
-from simulator.kernels.interval import UNCALIBRATED_WIDENING, Interval, interval_of
+from simulator.kernels.interval import Interval, interval_of
 from simulator.kernels.parts import Parts, joined
+from simulator.kernels.regime import Situation
 from simulator.kernels.registry import find_family
-
-
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """Seconds by cause, the interval of such predictions, and the family that they belong to."""
-
-    parts: Parts
-    interval: Interval
-    family: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +33,35 @@ class Borrowable:
         """Constants by name."""
         return self.stored.values
 
-    def priced(self, parts: Parts, *, derived: bool = False) -> Priced:
-        """Parts made with these constants; `derived` in a form that was never fitted.
 
-        Assumes: constants of another kernel of the same kind, or in a derived form, are off by as
-            much as those of other cores.
-        """
-        interval = interval_of(self.stored)
-        if (self.borrowed or derived) and interval.calibrated:
-            interval = interval.widened(UNCALIBRATED_WIDENING)
-        return Priced(parts, interval, self.family)
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Seconds by cause, and the constants that they were made with.
+
+    `borrowed`: of another kernel of the same kind, or in a form that was never fitted.
+    """
+
+    parts: Parts
+    constants: Borrowable
+    borrowed: bool
+
+    @property
+    def family(self) -> str:
+        """Family that the time belongs to."""
+        return self.constants.family
+
+    def interval(self, demand: Demand, *, module: bool = False) -> Interval:
+        """Interval of the time of a kernel; of a module's, the regime goes by the step alone."""
+        assert demand.priced_as is not None
+        asked, seconds = demand.priced_as, float(self.parts.total[0])
+        call = Situation(
+            seconds=None if module else seconds,
+            cause=None if module else self.parts.dominant[0],
+            decode=asked.decode,
+            tokens=asked.tokens,
+            requests=asked.requests,
+        )
+        return interval_of(self.constants.stored, call, seconds, borrowed=self.borrowed)
 
 
 def kernel_of(demand: Demand, target: Target) -> FusedKernel:
@@ -133,7 +144,7 @@ def priced_calls(calls: Sequence[FamilyCall] | None, chip: ChipSpec) -> Priced |
     """A kernel that takes as long as its calls one after the other; None without calls."""
     if not calls:
         return None
-    found = [call.constants.priced(parts_of([call], chip), derived=call.derived) for call in calls]
-    if len(found) == 1:
-        return found[0]
-    return Priced(joined(*(p.parts for p in found)), found[0].interval, found[0].family)
+    parts = [parts_of([call], chip) for call in calls]
+    first = calls[0]
+    borrowed = first.constants.borrowed or first.derived
+    return Priced(parts[0] if len(parts) == 1 else joined(*parts), first.constants, borrowed)

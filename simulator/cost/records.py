@@ -5,6 +5,7 @@ Assumes: what a kernel loses to others beside it belongs to the pipe that it use
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from simulator.cost.critical_path import critical_ps_of
@@ -14,7 +15,8 @@ from simulator.cost.result import KernelRecord
 from simulator.cost.timeline import Timed
 from simulator.engine.shape_text import program_text, shape_text
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
-from simulator.kernels.interval import Interval, interval_of_sum
+from simulator.kernels.interval import Share, interval_of_sum, least_deviation
+from simulator.kernels.standing import Standing
 
 
 def records_of(timed: Iterable[Timed]) -> tuple[KernelRecord, ...]:
@@ -88,27 +90,57 @@ def _record(
     )
 
 
-def step_interval(records: Sequence[KernelRecord], total_ps: int) -> tuple[int, int]:
+# Beyond this factor between p10 and p90 an interval says no more than that nothing is known.
+WIDEST = 4.0
+
+
+def step_interval(
+    records: Sequence[KernelRecord], total_ps: int, standing: Standing
+) -> tuple[int, int]:
     """p10 and p90 of a step, from those of the launches that its end waits for.
 
     Assumes: the same launches decide the step when some are faster or slower.
+    Assumes: no step is more than a factor of 4 wide between p10 and p90; what is wider by its
+        kernels is drawn in at both ends.
     """
-    critical_ps, between_ps = critical_ps_of(records, total_ps)
-    seconds: dict[str, float] = {"": float(between_ps)}
-    low: dict[str, float] = {"": float(between_ps)}
-    high: dict[str, float] = {"": float(between_ps)}
-    for record, part_ps in zip(records, critical_ps, strict=True):
-        if part_ps:
-            name = record.priced_by
-            seconds[name] = seconds.get(name, 0.0) + part_ps
-            share = part_ps / record.duration_ps
-            low[name] = low.get(name, 0.0) + share * record.low_ps
-            high[name] = high.get(name, 0.0) + share * record.high_ps
-    families = {name: time for name, time in seconds.items() if time}
-    if not families:
+    critical_ps, _ = critical_ps_of(records, total_ps)
+    shares = [
+        _share(record, part_ps, standing)
+        for record, part_ps in zip(records, critical_ps, strict=True)
+        if part_ps
+    ]
+    if not shares or not total_ps:
         return total_ps, total_ps
-    intervals = {
-        name: Interval(low[name] / time, high[name] / time) for name, time in families.items()
-    }
-    below, above = interval_of_sum(families, intervals)
-    return round(below), round(above)
+    low, high = interval_of_sum(shares)
+    between = total_ps - sum(share.seconds for share in shares)
+    every = [
+        _share(record, record.duration_ps, standing) for record in records if record.duration_ps
+    ]
+    below = max(
+        1 - (low + between) / total_ps, least_deviation([(s.seconds, s.below) for s in every])
+    )
+    above = max(
+        (high + between) / total_ps - 1, least_deviation([(s.seconds, s.above) for s in every])
+    )
+    return _drawn_in(total_ps, 1 - below, 1 + above)
+
+
+def _share(record: KernelRecord, part_ps: float, standing: Standing) -> Share:
+    duration = record.duration_ps
+    low, high = standing.reaches(duration * 1e-12)
+    return Share(
+        family=record.priced_by,
+        seconds=float(part_ps),
+        below=1 - record.low_ps / duration,
+        above=record.high_ps / duration - 1,
+        common_below=1 - math.exp(-low),
+        common_above=math.exp(high) - 1,
+    )
+
+
+def _drawn_in(total_ps: int, low: float, high: float) -> tuple[int, int]:
+    """An interval around a time, given as factors, no wider than the widest."""
+    low = max(low, 1e-3)
+    whole = math.log(high / low)
+    part = min(1.0, math.log(WIDEST) / whole) if whole > 0 else 1.0
+    return round(total_ps * low**part), round(total_ps * high**part)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from simulator.cost.machine_view import MachineView
 from simulator.kernels.causes import binding_resource
+from simulator.kernels.standing import UNKNOWN, Standing
 from workloads.parallel import ParallelLayout
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ class StepResult:
     `abouts` say in a few words what the kernels do, by name. `stored_expert_dtype` is that of the
     checkpoint, which the question's may differ from; empty where it is not known. `priced_as` are
     sentences on formats that were asked for and whose kernels are priced as those of another.
-    `period`: the steps that this is the mean of; None for one step.
+    `standing` says what times on the chip rest on; `period`: the steps that this is the mean of,
+    None for one step.
     """
 
     question: StepQuestion
@@ -178,6 +180,7 @@ class StepResult:
     abouts: Mapping[str, str] = field(default_factory=dict)
     stored_expert_dtype: str = ""
 
+    standing: Standing = UNKNOWN
     counts: StepCount | None = None
     period: StepPeriod | None = None
 
@@ -188,8 +191,8 @@ class StepResult:
 
     @property
     def calibrated(self) -> bool:
-        """Whether every launch is priced by a family that was fitted to such kernels and cores."""
-        return all(kernel.calibrated for kernel in self.kernels)
+        """Whether every launch is priced by a family that was fitted on this very chip."""
+        return self.standing.calibrated and all(kernel.calibrated for kernel in self.kernels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.physical_layout import check_pages
 from simulator.engine.profile import EngineProfile
+from simulator.kernels.constants_file import chip_standing
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -106,7 +107,8 @@ def cost_step(
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
     total_ps = max((record.end_ps for record in records), default=0)
-    low_ps, high_ps = step_interval(records, total_ps)
+    standing = chip_standing(chip)
+    low_ps, high_ps = step_interval(records, total_ps, standing)
     return StepResult(
         question=question,
         kernels=records,
@@ -124,6 +126,7 @@ def cost_step(
         + engine_notes(_by_programs(question), target.profile, chip),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
+        standing=standing,
         counts=count_graph(graph, stats),
     )
 

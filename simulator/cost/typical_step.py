@@ -171,7 +171,7 @@ def _mean(
     counts = _mean_counts([step.counts for step in steps], shares)
     kernels = _mean_records(exact.kernels, steps, shares, counts)
     total_ps = max(kernel.end_ps for kernel in kernels)
-    low_ps, high_ps = step_interval(kernels, total_ps)
+    low_ps, high_ps = step_interval(kernels, total_ps, exact.standing)
     totals = [step.total_ps for step in steps]
     return replace(
         exact,

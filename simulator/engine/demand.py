@@ -92,6 +92,8 @@ class DemandBuilder:
             program=kernel.program,
             rows=sizes(members) if sizes else (),
             decode=self.phase.decode,
+            tokens=self.graph.step.tokens,
+            requests=self.graph.step.batch,
         )
 
     def _cache_runs(self, members: Sequence[tuple[Node, Work]]) -> tuple[CacheRuns, ...]:

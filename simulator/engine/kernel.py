@@ -63,13 +63,16 @@ class ProgramCall:
     """How an engine's kernel is priced: its name in the profile, its program, sizes of its calls.
 
     `rows` has the named sizes that the program reads off nodes, one row a call; programs that go
-    by products and bytes alone have none. `decode` is the phase of the step.
+    by products and bytes alone have none. `decode` is the phase of the step, `tokens` and
+    `requests` are those that it has on the rank.
     """
 
     kernel: str
     program: str
     rows: tuple[Row, ...] = ()
     decode: bool = True
+    tokens: int = 1
+    requests: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

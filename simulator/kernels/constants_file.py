@@ -1,7 +1,8 @@
-"""Fitted constants on disk: one YAML file a kernel family, strict to read, whole to write.
+"""Fitted constants by layer: a user's come first, then a chip's own, then an architecture's.
 
-`constants_for("nccl_ring", chip)` gives the constants for a chip's core architecture and says
-whether they were calibrated on it or borrowed from the nearest one that was.
+`constants_for("nccl_ring", chip)` gives the constants that price a family's kernels on a chip, and
+what they rest on there. The package has one YAML file a family, strict to read, whole to write; no
+command writes there.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from hwmodels.chip import ChipSpec, find_chip
 from simulator.basis.atomic import write_text
 from simulator.basis.errors import FileFormatError, InputError
-from simulator.basis.yaml_loader import StrictModel, load_yaml
+from simulator.basis.yaml_loader import load_yaml
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
+from simulator.kernels.fitted import FamilyFile, Fitted, check_fitted
+from simulator.kernels.standing import Standing, standing_of
+from simulator.kernels.user_constants import active_constants
 
 FOLDER = Path(__file__).parent / "constants"
 DIGITS = 6
@@ -46,41 +51,35 @@ def _known_cores() -> set[str]:
     return {*NEAREST, *_FITTED_ON}
 
 
-class ArchitectureFit(StrictModel):
-    """Constants of one core architecture and the cross-validated quality of their fit.
-
-    Errors are of |predicted - measured| / measured; `bias` and `log_error_*` of the logarithm of
-    predicted over measured.
-    """
-
-    constants: dict[str, float]
-    rows: int
-    median_error: float
-    p90_error: float
-    bias: float
-    log_error_p10: float
-    log_error_p90: float
-
-
-class FamilyFile(StrictModel):
-    """Content of one constants file."""
-
-    family: str
-    architectures: dict[str, ArchitectureFit]
-
-
 @dataclass(frozen=True, slots=True)
 class StoredConstants:
-    """Constants of a family for a chip. `calibrated` is false where they come from other cores."""
+    """Constants of a family for a chip, and the chip that they were fitted on.
 
-    fit: ArchitectureFit
+    `source` is the file of the user's that they are from; empty where the package has them.
+    """
+
+    fit: Fitted
     architecture: str
-    calibrated: bool
+    chip: ChipSpec
+    fitted_on: ChipSpec
+    source: str = ""
 
     @property
     def values(self) -> Mapping[str, float]:
         """Constants by name."""
         return self.fit.constants
+
+    @property
+    def standing(self) -> Standing:
+        """What the times of the chip's kernels rest on."""
+        same = core_architecture(self.chip) == core_architecture(self.fitted_on)
+        found = standing_of(self.chip, self.fitted_on, same)
+        return replace(found, words=f"{found.words} ({self.source})") if self.source else found
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether they were fitted on such cores, of a machine that is near enough."""
+        return self.standing.measured_cores
 
 
 def constants_path(family: str, folder: Path = FOLDER) -> Path:
@@ -152,23 +151,36 @@ def _load(path: Path, _changed_ns: int) -> FamilyFile:
 
 def write_constants(content: FamilyFile, folder: Path = FOLDER) -> Path:
     """Writes a family's file whole or not at all."""
-    lines = [f"family: {content.family}", "architectures:"]
-    for name, fit in sorted(content.architectures.items()):
-        values = ", ".join(f"{n}: {_number(v)}" for n, v in fit.constants.items())
-        rest = ", ".join(
-            f"{key}: {_number(value)}"
-            for key, value in fit.model_dump().items()
-            if key != "constants"
-        )
-        lines.append(f"  {name}: {{constants: {{{values}}}, {rest}}}")
+    lines = [f"family: {content.family}"]
+    for layer, fits in (("architectures", content.architectures), ("chips", content.chips)):
+        if fits:
+            lines.append(f"{layer}:")
+        for name, fit in sorted(fits.items()):
+            lines += _fitted_lines(name, fit)
     path = constants_path(content.family, folder)
     write_text(path, "\n".join(lines) + "\n")
     return path
 
 
-def _number(value: float | int) -> str:
-    """Shortest text of enough digits that YAML reads back as the same kind of number."""
-    if isinstance(value, int):
+def _fitted_lines(name: str, fit: Fitted) -> list[str]:
+    numbers = {"rows", "median_error", "p90_error", "bias"}
+    lines = [f"  {name}:", f"    constants: {{{_pairs(fit.constants)}}}"]
+    if fit.standard_errors:
+        lines.append(f"    standard_errors: {{{_pairs(fit.standard_errors)}}}")
+    lines += [f"    {key}: {_number(v)}" for key, v in fit.model_dump(include=numbers).items()]
+    regimes = [regime.model_dump(exclude_none=True) for regime in fit.regimes]
+    return [*lines, "    regimes:", *(f"      - {{{_pairs(regime)}}}" for regime in regimes)]
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {_number(value)}" for name, value in values.items())
+
+
+def _number(value: float | int | str) -> str:
+    """Shortest text of enough digits that YAML reads back as the same kind of value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | str):
         return str(value)
     text = f"{value:.{DIGITS}g}"
     if "e" in text and "." not in text:
@@ -177,33 +189,74 @@ def _number(value: float | int) -> str:
 
 
 def constants_for(family: str, chip: ChipSpec, folder: Path = FOLDER) -> StoredConstants:
-    """A family's constants for a chip.
+    """A family's constants for a chip: of the user's layers that know it, or the package's.
 
     Assumes: cores without a calibration behave like the nearest calibrated ones (`NEAREST`), with
         a wider interval.
     """
-    content = read_constants(family, folder)
+    for path, content in active_constants():
+        own = content.family(family)
+        found = own and _of_layers(own, chip, content.chips)
+        if found:
+            return replace(found, source=path.name)
+    return _of_package(read_constants(family, folder), chip)
+
+
+def _of_layers(
+    content: FamilyFile, chip: ChipSpec, described: Mapping[str, ChipSpec]
+) -> StoredConstants | None:
+    """Constants of the chip itself, or of its architecture; None where a file has neither.
+
+    A chip is one that a file describes where it agrees in every number, or else by its name.
+    """
     own = core_architecture(chip)
+    known = {
+        name: described[name] for name in content.chips if core_architecture(described[name]) == own
+    }
+    named = chip.name.partition(" (")[0]
+    alike = [name for name, spec in known.items() if standing_of(chip, spec, True).calibrated]
+    for name in (*alike, *(name for name in known if name == named)):
+        return StoredConstants(content.chips[name], own, chip, known[name])
+    if own in content.architectures and own in _FITTED_ON:
+        fitted_on = find_chip(_FITTED_ON[own])
+        return StoredConstants(content.architectures[own], own, chip, fitted_on)
+    return None
+
+
+def _of_package(content: FamilyFile, chip: ChipSpec) -> StoredConstants:
+    own, named = core_architecture(chip), chip.name.partition(" (")[0]
+    if named in content.chips:
+        return StoredConstants(content.chips[named], own, chip, chip)
     nearest = NEAREST.get(own, own)
     for name in (own, nearest, *sorted(content.architectures)):
         if name in content.architectures:
-            return StoredConstants(content.architectures[name], name, name == own)
+            # Names that are no known cores are made up, as in tests: the chip stands for itself.
+            fitted_on = find_chip(_FITTED_ON[name]) if name in _FITTED_ON else chip
+            return StoredConstants(content.architectures[name], name, chip, fitted_on)
     raise AssertionError("a loaded file has an architecture")
 
 
 def check_constants(stored: FamilyFile, constants: tuple[Constant, ...], path: Path) -> None:
     """Names of the file's constants are the family's, and the values lie within their bounds."""
-    expected = {c.name: c for c in constants}
-    for architecture, fit in stored.architectures.items():
-        if set(fit.constants) != set(expected):
-            raise FileFormatError(
-                f"{path}: {architecture} has constants {', '.join(fit.constants) or 'none'}, "
-                f"expected {', '.join(expected) or 'none'}; run 'v4sim calibrate' again"
-            )
-        for name, value in fit.constants.items():
-            low, high = expected[name].low, expected[name].high
-            if not low * (1 - 1e-4) <= value <= high * (1 + 1e-4):
-                raise FileFormatError(
-                    f"{path}: {architecture}: {name} is {value:g}, expected {low:g} to {high:g} "
-                    f"{expected[name].unit}"
-                )
+    for layer in (stored.architectures, stored.chips):
+        for name, fit in layer.items():
+            check_fitted(fit, constants, f"{path}: {name}")
+
+
+def chip_standing(chip: ChipSpec) -> Standing:
+    """What times on a chip rest on in all: the layer of a user that knows it, or the package's.
+
+    A file of the user's that has only some families of the chip leaves the others to the package.
+    """
+    for path, content in active_constants():
+        for family in content.families:
+            found = _of_layers(family, chip, content.chips)
+            if found:
+                names = len(content.families)
+                what = f"{names} kernel famil{'y' if names == 1 else 'ies'} of {path.name}"
+                standing = found.standing
+                return replace(standing, words=f"{standing.words} ({what})")
+    own = core_architecture(chip)
+    reference = find_chip(_FITTED_ON.get(NEAREST.get(own, own), min(_FITTED_ON.values())))
+    same = own == core_architecture(reference)
+    return standing_of(chip, reference, same)

@@ -1,25 +1,26 @@
 """Interval of a predicted time, from p10 to p90 of what silicon may take.
 
-It follows from the cross-validated log residuals of the kernel's family: a family that was off by
-10 % on rows it was not fitted to will be off by as much on the next one.
+It has two parts. A family that was off by 10 % on rows of a regime that it was not fitted to will
+be off by as much on the next one; and on a chip that was not fitted all families are off by
+something that they share (`Standing`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from simulator.kernels.constants_file import StoredConstants
-from simulator.kernels.folds import folds_of
-from simulator.kernels.parts import Floats
+from simulator.kernels.regime import Situation, regime_of
 
-LOW, HIGH = 0.1, 0.9
-# Without calibration the interval is this much wider in log time: a guess, since no row of such
-# chips is at hand; chips of calibrated cores that were never fitted are within 1.4.
-UNCALIBRATED_WIDENING = 3.0
+# A kernel with constants of another one of the same kind, or in a form that was never fitted, is
+# this much less certain in log time: a guess, since no row of such kernels is at hand.
+BORROWED_WIDENING = 3.0
+# Share of the variance of a step that its kernel families have in common, such as the floor of
+# launches and what they share of a memory: a guess, and no less than what steps need to be no
+# narrower than the modules that they consist of.
+COMMON_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class Interval:
         reach = factor * max(-math.log(self.low), math.log(self.high))
         return Interval(math.exp(-reach), math.exp(reach), calibrated=False)
 
+    def beyond(self, low: float, high: float) -> Interval:
+        """Wider by an independent error, which reaches so far below and above in log time."""
+        below, above = math.hypot(math.log(self.low), low), math.hypot(math.log(self.high), high)
+        return Interval(math.exp(-below), math.exp(above), self.calibrated)
+
 
 # A plain roofline with a launch was fast by a factor of 2.4 to 5 on half of the kernels, and close
 # on the rest: for kernels that no family covers.
@@ -53,49 +59,77 @@ def interval_from_quantiles(log_error_p10: float, log_error_p90: float) -> Inter
     return Interval(min(math.exp(-log_error_p90), 1.0), max(math.exp(-log_error_p10), 1.0))
 
 
-def interval_of(stored: StoredConstants) -> Interval:
-    """Interval of predictions with a family's stored constants."""
-    found = interval_from_quantiles(stored.fit.log_error_p10, stored.fit.log_error_p90)
-    return found if stored.calibrated else found.widened(UNCALIBRATED_WIDENING)
+def interval_of(
+    stored: StoredConstants,
+    call: Situation,
+    seconds: float,
+    *,
+    borrowed: bool = False,
+    alone: bool = False,
+) -> Interval:
+    """Interval of a call that is predicted to take `seconds` with a family's constants.
 
+    `alone`: timed by itself, as measured rows and published figures are, and not in a step.
 
-def interval_of_residuals(residuals: Floats) -> Interval:
-    """Interval from log residuals, predicted over measured."""
-    return interval_from_quantiles(
-        float(np.quantile(residuals, LOW)), float(np.quantile(residuals, HIGH))
-    )
-
-
-def out_of_fold_factors(residuals: Floats) -> tuple[Floats, Floats]:
-    """Interval of every row from the residuals of the other folds: low and high factors."""
-    low, high = np.empty(len(residuals)), np.empty(len(residuals))
-    for held_out in folds_of(len(residuals)):
-        others = np.delete(residuals, held_out)
-        interval = interval_of_residuals(others if len(others) else residuals)
-        low[held_out], high[held_out] = interval.low, interval.high
-    return low, high
-
-
-def holds(residuals: Floats, low: Floats, high: Floats) -> np.ndarray:
-    """Whether the measured time lies between predicted x low and predicted x high."""
-    measured_over_predicted = np.exp(-residuals)
-    return (measured_over_predicted >= low) & (measured_over_predicted <= high)
-
-
-def out_of_fold_coverage(residuals: Floats) -> float:
-    """Share of rows that the interval of the other folds holds; 0.8 when all is well."""
-    return float(holds(residuals, *out_of_fold_factors(residuals)).mean())
-
-
-def interval_of_sum(
-    seconds: Mapping[str, float], intervals: Mapping[str, Interval]
-) -> tuple[float, float]:
-    """p10 and p90 of a sum of predicted times, given by kernel family.
-
-    Assumes: one family is fully correlated with itself (its error is one of its constants), and
-        families are independent, so that their deviations add up in squares.
+    Assumes: constants of another kernel of the same kind, or in a derived form, are off by three
+        times as much in log time.
     """
-    total = sum(seconds.values())
-    below = math.hypot(*(t * (1 - intervals[name].low) for name, t in seconds.items()), 0.0)
-    above = math.hypot(*(t * (intervals[name].high - 1) for name, t in seconds.items()), 0.0)
+    regime = regime_of(stored.fit.regimes, call)
+    found = interval_from_quantiles(regime.log_error_p10, regime.log_error_p90)
+    if borrowed:
+        found = found.widened(BORROWED_WIDENING)
+    standing = stored.standing
+    calibrated = found.calibrated and standing.measured_cores
+    found = Interval(found.low, found.high, calibrated)
+    return found.beyond(*standing.reaches(seconds, alone=alone))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A launch's part of a step: its time there, and how far p10 and p90 lie from it.
+
+    `below` and `above` are shares of the time; `common_below` and `common_above` those of them that
+    all kernels of the chip have in common.
+    """
+
+    family: str
+    seconds: float
+    below: float
+    above: float
+    common_below: float = 0.0
+    common_above: float = 0.0
+
+
+def interval_of_sum(shares: Sequence[Share]) -> tuple[float, float]:
+    """p10 and p90 of a sum of predicted times.
+
+    Assumes: what kernels are off by because of their chip is the same for all; of the rest, one
+        family is fully correlated with itself (its error is one of its constants), and half of the
+        variance is common to all families (facts and launches are).
+    """
+    total = sum(share.seconds for share in shares)
+    below = _deviation([(s.family, s.seconds, s.below, s.common_below) for s in shares])
+    above = _deviation([(s.family, s.seconds, s.above, s.common_above) for s in shares])
     return total - below, total + above
+
+
+def _deviation(shares: Sequence[tuple[str, float, float, float]]) -> float:
+    """Deviation of a sum to one side: (family, seconds, share of it in all, share in common)."""
+    common, own = 0.0, dict[str, float]()
+    for family, seconds, whole, shared in shares:
+        common += seconds * min(shared, whole)
+        rest = math.sqrt(max(whole**2 - shared**2, 0.0))
+        own[family] = own.get(family, 0.0) + seconds * rest
+    together = sum(own.values())
+    apart = math.hypot(*own.values(), 0.0)
+    return math.sqrt(common**2 + COMMON_SHARE * together**2 + (1 - COMMON_SHARE) * apart**2)
+
+
+def least_deviation(shares: Sequence[tuple[float, float]]) -> float:
+    """What a step is off by at least, as a share: from its launches' (seconds, share of them).
+
+    Assumes: errors that are common to half of the variance do not cancel beyond that half.
+    """
+    whole = sum(seconds for seconds, _ in shares)
+    mean = sum(seconds * share for seconds, share in shares)
+    return math.sqrt(COMMON_SHARE) * mean / whole if whole else 0.0

@@ -14,8 +14,10 @@ from simulator.cost.result import (
     StepResult,
 )
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
+from simulator.kernels.standing import Standing
 from workloads.parallel import ParallelLayout
 
+STANDING = Standing("calibrated", "h200", "calibrated on this chip")
 PEAKS = ChipPeaks(
     name="H200",
     matrix_flops_per_s={"bf16": 989.5e12, "fp8": 1979e12},
@@ -197,6 +199,7 @@ def make_result(*kernels: KernelRecord, total_ps: int | None = None) -> StepResu
         tokens=64,
         memory=make_memory(),
         peaks=PEAKS,
+        standing=STANDING,
     )
 
 
@@ -249,6 +252,7 @@ def make_step(layers: int = 43, **changes: Any) -> StepResult:
         tokens=question.batch * question.new_tokens,
         memory=make_memory(),
         peaks=PEAKS,
+        standing=STANDING,
         assumptions=(
             "experts are drawn uniformly, so 64 requests touch 226 of 256 experts in a layer.",
             "a kernel of one shape takes the same time wherever it stands in the step.",

@@ -9,6 +9,7 @@ import pytest
 from reports.breakdown import StepBreakdown
 from reports.causes import cause_bars, causes_sentence, whisker
 from reports.certainty import certainty_sentence, interval_text, time_text
+from simulator.kernels.standing import Standing
 from tests.reports.factory import make_kernel, make_result, make_step
 
 MS = 10**9
@@ -25,7 +26,21 @@ def test_the_step_says_its_unit_once_and_when_nothing_is_calibrated() -> None:
     guessed = make_result(make_kernel("a", 0, 10 * MS, calibrated=False))
     assert time_text(guessed) == "10 ms (9 to 11, not calibrated)"
     assert "no kernel of this engine" in certainty_sentence(guessed)
-    assert "rows it was not fitted to" in certainty_sentence(result)
+    assert certainty_sentence(result) == (
+        "In brackets: where 8 of 10 steps on silicon are expected, calibrated on this chip."
+    )
+
+
+def test_the_step_says_what_it_rests_on() -> None:
+    far = Standing("foreign", "b200", "no measurement of such cores (cdna4), constants of b200")
+    guessed = make_result(make_kernel("a", 0, 10 * MS, calibrated=False))
+    assert certainty_sentence(replace(guessed, standing=far)).endswith(
+        "expected, no measurement of such cores (cdna4), constants of b200: a wide guess."
+    )
+    near = Standing("same cores", "h200", "same cores as h200, 3 guessed facts, not fitted on h100")
+    result = replace(make_result(make_kernel("a", 0, 10 * MS)), standing=near)
+    assert "same cores as h200, 3 guessed facts" in certainty_sentence(result)
+    assert not result.calibrated
 
 
 def test_launches_without_calibration_are_named() -> None:

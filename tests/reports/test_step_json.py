@@ -20,6 +20,7 @@ KEYS = [
     "high_ps",
     "calibrated",
     "certainty",
+    "standing",
     "tokens",
     "tokens_per_s",
     "tokens_per_s_per_request",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hwmodels.chip import find_chip
 from hwmodels.node import find_node
@@ -13,15 +15,17 @@ from simulator.cost.engine_price import engine_price
 from simulator.cost.family_call import priced_calls
 from simulator.cost.price import Target
 from simulator.cost.programs import program_calls
-from simulator.cost.records import step_interval
+from simulator.cost.records import WIDEST, step_interval
 from simulator.engine.kernel import Demand, Operand, Product, ProgramCall, Shape
 from simulator.engine.kernel_section import FamilyRule
 from simulator.engine.profile import find_profile
 from simulator.engine.sizes import row
 from simulator.kernels.causes import CAUSES, binding_resource, shared_out
-from simulator.kernels.constants_file import constants_for
+from simulator.kernels.constants_file import chip_standing, constants_for
 from simulator.kernels.gemm_time import gemm_parts
 from simulator.kernels.interval import interval_of
+from simulator.kernels.regime import Situation
+from simulator.kernels.standing import Standing
 from tests.reports.factory import make_kernel
 
 CALL = {
@@ -51,13 +55,18 @@ def products(math: str) -> tuple[Product, ...]:
 
 
 def experts(math: str = "fp8", **changes: int) -> Demand:
-    given = CALL | changes
-    slots = given["tokens"] * given["per_token"] * given["held"] // given["experts"]
-    each = slots * given["inner"] * given["hidden"]
-    sizes = {"slots": slots, "up_columns": 2 * given["inner"], "vector_ops": 0}
+    sizes_given = CALL | changes
+    slots = (
+        sizes_given["tokens"]
+        * sizes_given["per_token"]
+        * sizes_given["held"]
+        // sizes_given["experts"]
+    )
+    each = slots * sizes_given["inner"] * sizes_given["hidden"]
+    sizes = {"slots": slots, "up_columns": 2 * sizes_given["inner"], "vector_ops": 0}
     sizes |= {"up_macs": 2 * each, "down_macs": each}
     bytes_ = {"fp8": 1.0, "fp8xfp4": 0.53125}[math]
-    call = named("experts", "moe", **given, **sizes, up_bytes=bytes_, down_bytes=bytes_)
+    call = named("experts", "moe", **sizes_given, **sizes, up_bytes=bytes_, down_bytes=bytes_)
     return Demand(family="experts", priced_as=call, products=products(math))
 
 
@@ -75,7 +84,10 @@ def test_a_gemm_is_that_of_its_family_with_cold_weights() -> None:
     cold = gemm_parts(64, 512, 4096, "bfloat16", own.chip, stored.values, weights_warm=0.0)
     assert price.alone_ps == pytest.approx(float(cold.total[0]) * 1e12, abs=2)
     assert (price.priced_by, price.calibrated) == ("gemm_bf16", True)
-    assert (price.low, price.high) == (interval_of(stored).low, interval_of(stored).high)
+    seconds_alone = float(cold.total[0])
+    call = Situation(seconds_alone, cold.dominant[0], decode=True, tokens=1, requests=1)
+    interval = interval_of(stored, call, seconds_alone)
+    assert (price.low, price.high) == (interval.low, interval.high)
 
 
 def test_experts_take_the_family_of_format_and_cores() -> None:
@@ -171,17 +183,54 @@ def test_times_are_shared_out_exactly() -> None:
     assert {binding_resource({cause: 1}) for cause in CAUSES} >= {"llc", "memory", "latency"}
 
 
+CALIBRATED = Standing("calibrated", "h200", "calibrated on this chip")
+
+
 def test_interval_of_a_step() -> None:
-    """One family errs as a whole, two in squares; what is hidden counts for nothing."""
+    """One family errs as a whole, two in common by half; no step is wider than a factor of 4."""
     first = make_kernel("a", 0, 100, low_ps=90, high_ps=110)
     again = make_kernel("b", 100, 200, low_ps=90, high_ps=110)
-    assert step_interval([first, again], 200) == (180, 220)
+    assert step_interval([first, again], 200, CALIBRATED) == (180, 220)
     other = replace(again, priced_by="moe_cutlass")
-    low, high = step_interval([first, other], 200)
-    assert (low, high) == (200 - 14, 200 + 14)
-    hidden = make_kernel("c", 0, 50, stream=1, low_ps=1, high_ps=5000)
-    assert step_interval([first, hidden], 100) == (90, 110)
-    assert step_interval([], 7) == (7, 7)
+    low, high = step_interval([first, other], 200, CALIBRATED)
+    # sqrt(20^2 / 2 + (10^2 + 10^2) / 2)
+    assert (low, high) == (200 - 17, 200 + 17)
+    hidden = make_kernel("c", 0, 50, stream=1, low_ps=45, high_ps=55)
+    assert step_interval([first, hidden], 100, CALIBRATED) == (90, 110)
+    assert step_interval([], 7, CALIBRATED) == (7, 7)
+    wild = make_kernel("d", 0, 1000, low_ps=250, high_ps=4000)
+    assert step_interval([wild], 1000, CALIBRATED) == (500, 2000)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1000, 1_000_000), st.floats(0.3, 1), st.floats(1, 3), st.sampled_from("abc")),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(["h200", "h100", "h20", "mi355x"]),
+)
+def test_a_step_is_never_much_narrower_than_its_kernels(launches, chip) -> None:
+    """A step's relative interval is at least 0.7 of the time-weighted mean of its launches'."""
+    records, start = [], 0
+    for duration, low, high, family in launches:
+        kernel = make_kernel(
+            family,
+            start,
+            start + duration,
+            low_ps=round(duration * low),
+            high_ps=round(duration * high),
+        )
+        records.append(replace(kernel, priced_by=family))
+        start += duration
+    low, high = step_interval(records, start, chip_standing(find_chip(chip)))
+    assert low <= start <= high
+    mean_low = sum(r.duration_ps - r.low_ps for r in records) / start
+    mean_high = sum(r.high_ps - r.duration_ps for r in records) / start
+    if (1 + mean_high) / max(1 - mean_low, 1e-9) < WIDEST:
+        assert start - low >= 0.7 * mean_low * start - 1
+        assert high - start >= 0.7 * mean_high * start - 1
+    assert high / max(low, 1) <= WIDEST * 1.01 + 2 / max(low, 1)
 
 
 def test_a_family_of_another_kind_or_none_is_refused() -> None:

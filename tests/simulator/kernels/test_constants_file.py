@@ -11,8 +11,6 @@ from simulator.kernels.constant import Constant
 from simulator.kernels.constants_file import (
     FOLDER,
     NEAREST,
-    ArchitectureFit,
-    FamilyFile,
     check_constants,
     constants_for,
     constants_path,
@@ -21,18 +19,25 @@ from simulator.kernels.constants_file import (
     write_constants,
 )
 from simulator.kernels.family import MOST_CONSTANTS
+from simulator.kernels.fitted import FamilyFile, Fitted
+from simulator.kernels.regime import Regime
 from simulator.kernels.registry import FAMILIES
 
 
 def fit_of(**constants):
-    return ArchitectureFit(
+    return Fitted(
         constants=constants,
         rows=12,
         median_error=0.05,
         p90_error=0.1,
         bias=-0.01,
-        log_error_p10=-0.1,
-        log_error_p90=0.2,
+        standard_errors=dict.fromkeys(constants, 0.02),
+        regimes=(
+            Regime(
+                cause="launch", seconds_below=1e-5, log_error_p10=-0.3, log_error_p90=0.1, rows=5
+            ),
+            Regime(log_error_p10=-0.1, log_error_p90=0.2, rows=7),
+        ),
     )
 
 
@@ -48,6 +53,7 @@ def test_what_is_written_is_read_back(tmp_path):
     for name, value in content.architectures["hopper"].constants.items():
         assert math.isclose(back.architectures["hopper"].constants[name], value, rel_tol=1e-5)
     assert back.architectures["blackwell"].rows == 12
+    assert back.architectures["hopper"].regimes == content.architectures["hopper"].regimes
     assert [p.name for p in tmp_path.iterdir()] == ["made_up.yaml"]
 
 

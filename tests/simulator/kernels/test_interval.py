@@ -1,8 +1,7 @@
-"""Intervals: from residuals, wider without calibration, added up, and their coverage."""
+"""Intervals: from the residuals of a regime, wider away from fitted chips, added up in steps."""
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,15 +9,20 @@ from hypothesis import strategies as st
 from hwmodels.chip import find_chip
 from simulator.kernels.constants_file import constants_for, read_constants
 from simulator.kernels.interval import (
-    UNCALIBRATED_WIDENING,
+    BORROWED_WIDENING,
+    COMMON_SHARE,
     Interval,
+    Share,
     interval_from_quantiles,
     interval_of,
-    interval_of_residuals,
     interval_of_sum,
-    out_of_fold_coverage,
+    least_deviation,
 )
+from simulator.kernels.regime import Situation
 from simulator.kernels.registry import FAMILIES
+from simulator.kernels.standing import FAR_HIGH, FAR_LOW
+
+CALL = Situation(seconds=1e-4, cause="communication")
 
 
 def test_a_slow_prediction_means_that_silicon_is_faster():
@@ -32,58 +36,83 @@ def test_the_prediction_is_inside_even_where_the_family_is_biased():
     assert interval_from_quantiles(-0.3, -0.1).low == 1.0
 
 
-def test_uncalibrated_chips_say_so_and_are_wider():
-    near = interval_of(constants_for("nccl_ring", find_chip("h200")))
-    far = interval_of(constants_for("nccl_ring", find_chip("mi300x")))
+def test_an_interval_widens_with_the_distance_of_the_chip():
+    near, same, far = (
+        interval_of(constants_for("nccl_ring", find_chip(chip)), CALL, 1e-4)
+        for chip in ("h200", "h100", "mi300x")
+    )
     assert near.calibrated
+    assert same.calibrated
     assert not far.calibrated
-    assert far.low < near.low ** (UNCALIBRATED_WIDENING - 1e-9)
-    assert far.high > near.high
-    assert far.low * far.high == pytest.approx(1)
+    assert near.low > same.low > far.low
+    assert near.high < same.high < far.high
+    assert far.high == pytest.approx(math.exp(math.hypot(math.log(near.high), FAR_HIGH)), rel=0.01)
+    assert far.low == pytest.approx(math.exp(-math.hypot(math.log(near.low), FAR_LOW)), rel=0.02)
 
 
-def test_one_family_is_correlated_and_families_are_independent():
-    ten = Interval(0.9, 1.1)
-    assert interval_of_sum({"a": 10.0}, {"a": ten}) == pytest.approx((9, 11))
-    low, high = interval_of_sum({"a": 3.0, "b": 4.0}, {"a": ten, "b": ten})
-    assert (low, high) == pytest.approx((6.5, 7.5))
-    assert interval_of_sum({}, {}) == (0, 0)
+def test_constants_of_another_kernel_are_less_certain():
+    stored = constants_for("nccl_ring", find_chip("h200"))
+    own = interval_of(stored, CALL, 1e-4)
+    borrowed = interval_of(stored, CALL, 1e-4, borrowed=True)
+    reach = max(-math.log(own.low), math.log(own.high))
+    assert not borrowed.calibrated
+    assert math.log(borrowed.high) == pytest.approx(BORROWED_WIDENING * reach)
+    assert borrowed.low * borrowed.high == pytest.approx(1)
+
+
+def test_a_launch_timed_alone_is_less_certain_on_another_chip():
+    stored = constants_for("index_logits_vllm", find_chip("gb200"))
+    short = Situation(seconds=6e-6, cause="launch")
+    alone = interval_of(stored, short, 6e-6, alone=True)
+    assert alone.high > interval_of(stored, short, 6e-6).high
+
+
+def test_one_family_is_correlated_and_half_of_the_rest_is_common():
+    assert interval_of_sum([Share("a", 10.0, 0.1, 0.1)]) == pytest.approx((9, 11))
+    low, high = interval_of_sum([Share("a", 3.0, 0.1, 0.1), Share("b", 4.0, 0.1, 0.1)])
+    apart, together = 0.5, 0.7
+    expected = math.sqrt(COMMON_SHARE * together**2 + (1 - COMMON_SHARE) * apart**2)
+    assert (low, high) == pytest.approx((7 - expected, 7 + expected))
+    assert interval_of_sum([]) == (0, 0)
+
+
+def test_what_a_chip_is_off_by_is_common_to_all():
+    shares = [Share(name, 1.0, 0.1, 0.2, common_below=0.1, common_above=0.2) for name in "abcd"]
+    assert interval_of_sum(shares) == pytest.approx((3.6, 4.8))
 
 
 @given(
     seconds=st.lists(st.floats(0, 1), min_size=1, max_size=5),
-    low=st.floats(0.1, 1),
-    high=st.floats(1, 5),
+    below=st.floats(0, 0.9),
+    above=st.floats(0, 4),
+    common=st.floats(0, 1),
 )
-def test_a_sum_is_no_wider_than_full_correlation(seconds, low, high):
-    times = {str(i): t for i, t in enumerate(seconds)}
-    below, above = interval_of_sum(times, dict.fromkeys(times, Interval(low, high)))
+def test_a_sum_is_no_wider_than_full_correlation_and_no_narrower_than_half(
+    seconds, below, above, common
+):
+    shares = [
+        Share(str(i), t, below, above, common * below, common * above)
+        for i, t in enumerate(seconds)
+    ]
+    low, high = interval_of_sum(shares)
     total = sum(seconds)
-    assert total * low * (1 - 1e-9) - 1e-12 <= below <= total * (1 + 1e-9)
-    assert total * (1 - 1e-9) <= above <= total * high * (1 + 1e-9) + 1e-12
+    least = math.sqrt(COMMON_SHARE)
+    assert total * (1 - below) - 1e-9 <= low <= total * (1 - least * below) + 1e-9
+    assert total * (1 + least * above) - 1e-9 <= high <= total * (1 + above) + 1e-9
+    floor = least_deviation([(t, above) for t in seconds])
+    assert floor == pytest.approx(least * above if total else 0.0)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("shape", ["normal", "heavy", "skewed"])
-def test_coverage_out_of_fold_is_eighty_per_cent(seed, shape):
-    random = np.random.default_rng(seed)
-    residuals = {
-        "normal": random.normal(0, 0.1, 400),
-        "heavy": random.standard_t(2, 400) * 0.05,
-        "skewed": random.gamma(2, 0.05, 400) - 0.1,
-    }[shape]
-    assert 0.75 <= out_of_fold_coverage(residuals) <= 0.85
-
-
-def test_an_interval_holds_most_of_its_own_residuals():
-    residuals = np.linspace(-0.2, 0.2, 101)
-    interval = interval_of_residuals(residuals)
-    held = (np.exp(-residuals) >= interval.low) & (np.exp(-residuals) <= interval.high)
-    assert 0.79 <= held.mean() <= 0.83
+def test_independent_errors_add_in_squares():
+    wider = Interval(math.exp(-0.3), math.exp(0.4)).beyond(0.4, 0.3)
+    assert math.log(wider.high) == pytest.approx(0.5)
+    assert math.log(wider.low) == pytest.approx(-0.5)
 
 
 def test_shipped_intervals_bracket_one():
     for name in FAMILIES:
         for architecture, fit in read_constants(name).architectures.items():
-            interval = interval_from_quantiles(fit.log_error_p10, fit.log_error_p90)
-            assert 0.4 < interval.low <= 1 <= interval.high < 2.5, (name, architecture)
+            for regime in fit.regimes:
+                interval = interval_from_quantiles(regime.log_error_p10, regime.log_error_p90)
+                assert 0.3 < interval.low <= 1 <= interval.high < 3, (name, architecture)
+            assert not fit.regimes[-1].conditions
