@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from simulator.calibration.dispatch import RowSet
-from simulator.calibration.fit import Fit, absolute_errors, cross_validate, fit_groups
+from hwmodels.chip import ChipSpec
+from simulator.calibration.dispatch import RowSet, plain_name
+from simulator.calibration.fit import Fit, absolute_errors, cross_validate, drawn_fit, fit_groups
 from simulator.calibration.regimes import regimes_of
+from simulator.kernels.architecture import core_architecture
+from simulator.kernels.constants_file import constants_for, read_constants
 from simulator.kernels.fitted import FamilyFile, Fitted
 from simulator.kernels.folds import FOLDS
 
@@ -55,10 +58,39 @@ def summary(found: Fit) -> Fitted:
     errors = absolute_errors(found.residuals)
     return Fitted(
         constants=found.constants,
-        standard_errors=found.standard_errors,
+        standard_errors=dict(found.standard_errors),
+        not_identified=found.not_identified,
         rows=found.rows,
         median_error=float(np.median(errors)),
         p90_error=float(np.quantile(errors, 0.9)),
         bias=float(found.residuals.mean()),
         regimes=regimes_of(found.residuals, found.situations),
     )
+
+
+def calibrate_chip(
+    chip: ChipSpec, families: Sequence[str], rows: RowSet
+) -> tuple[list[FamilyFile], list[str]]:
+    """Constants of families on one chip, drawn towards its architecture's, and families left out.
+
+    All rows are of the chip. A family with too few rows is left out; its constants stay as they
+    are for the families that build on it.
+    """
+    few = [family for family in families if 0 < len(rows.of(family)) < FEWEST_ROWS]
+    enough = [family for family in families if len(rows.of(family)) >= FEWEST_ROWS]
+    own = rows.chosen(lambda row: row.family in enough)
+    if not enough:
+        return [], few
+    known = {family: constants_for(family, chip) for family in enough}
+    values = {family: stored.values for family, stored in known.items()}
+    same = all(stored.architecture == core_architecture(chip) for stored in known.values())
+    fits = drawn_fit(enough, own, values) if same else cross_validate(enough, own)
+    name = plain_name(chip)
+    return [
+        FamilyFile(family=family, chips={name: summary(found)}) for family, found in fits.items()
+    ], few
+
+
+def layered(content: FamilyFile) -> FamilyFile:
+    """A family's constants with those of a chip before them, for families that build on them."""
+    return read_constants(content.family).model_copy(update={"chips": content.chips})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -146,50 +146,72 @@ def chip_of(name: str) -> ChipSpec:
     return find_chip(name)
 
 
-def dispatched(tables: Iterable[MeasuredTable]) -> RowSet:
-    """All rows of tables whose engines, chips and columns are known, each with its family."""
+def dispatched(
+    tables: Iterable[MeasuredTable], faults: list[FileFormatError] | None = None
+) -> RowSet:
+    """All rows of tables, each with its family.
+
+    Rows whose engine, chip or columns are not known are left out where their `faults` are asked
+    for; without, the first is raised.
+    """
     rows: list[MeasuredRow] = []
+    known: dict[tuple[str, str], str] = {}
+    first: FileFormatError | None = None
     for table in tables:
-        _check_engines(table)
-        _check_chips(table)
-        rows += _rows(table)
+        for index in range(len(table)):
+            found = _row(table, index, known)
+            if isinstance(found, MeasuredRow):
+                rows.append(found)
+            elif faults is None:
+                raise found
+            else:
+                first = first or found
+                faults.append(found)
+    if first is not None and not rows:
+        raise first
     return RowSet(tuple(rows))
 
 
-def _rows(table: MeasuredTable) -> Sequence[MeasuredRow]:
-    found = []
-    for index in range(len(table)):
-        columns = row_of(table, index)
-        entry = entry_of({name: str(v) for name, v in columns.items() if name in TEXT})
-        if entry is not None:
-            missing = [name for name in NEEDS[entry.graph] if name not in columns]
-            if missing:
-                raise FileFormatError(
-                    f"{table.path}:1: column {missing[0]!r} is missing; rows of "
-                    f"{columns['op']} need {', '.join(NEEDS[entry.graph])}"
-                )
-        family = entry.judged if entry else NOT_COVERED
-        seconds = float(table.seconds[index])
-        found.append(MeasuredRow(table.path.name, index + 2, columns, seconds, family))
-    return found
-
-
-def _check_engines(table: MeasuredTable) -> None:
-    """Every engine (its name before the first `-`) is one that we know."""
-    for line, engine in enumerate(table.columns["engine"], start=2):
-        name = str(engine).partition("-")[0]
-        if name not in ENGINES:
-            raise FileFormatError(
-                f"{table.path}:{line}: {unknown_name('engine family', name, ENGINES)} "
-                f"(of engine {str(engine)!r})"
+def _row(
+    table: MeasuredTable, index: int, known: dict[tuple[str, str], str]
+) -> MeasuredRow | FileFormatError:
+    """A row of a table, or what is wrong with it; `known` keeps what was found of names."""
+    line, columns = int(table.lines[index]), row_of(table, index)
+    fault = _name_fault("engine", str(columns["engine"]), known) or _name_fault(
+        "chip", str(columns["chip"]), known
+    )
+    if fault:
+        return FileFormatError(f"{table.path}:{line}: {fault}")
+    entry = entry_of({name: str(v) for name, v in columns.items() if name in TEXT})
+    if entry is not None:
+        missing = [name for name in NEEDS[entry.graph] if name not in columns]
+        if missing:
+            return FileFormatError(
+                f"{table.path}:1: column {missing[0]!r} is missing; rows of "
+                f"{columns['op']} need {', '.join(NEEDS[entry.graph])}"
             )
+    family = entry.judged if entry else NOT_COVERED
+    return MeasuredRow(table.path.name, line, columns, float(table.seconds[index]), family)
 
 
-def _check_chips(table: MeasuredTable) -> None:
-    """Every chip of a table is one that we know; the error names file and line."""
-    for chip in np.unique(table.columns["chip"]):
-        try:
-            chip_of(str(chip))
-        except V4SimError as error:
-            line = int(np.flatnonzero(table.columns["chip"] == chip)[0]) + 2
-            raise FileFormatError(f"{table.path}:{line}: {error.message}") from None
+def _name_fault(what: str, name: str, known: dict[tuple[str, str], str]) -> str:
+    """Why an engine or chip cannot be used; empty where it can."""
+    if (what, name) not in known:
+        known[what, name] = _engine_fault(name) if what == "engine" else _chip_fault(name)
+    return known[what, name]
+
+
+def _engine_fault(engine: str) -> str:
+    """Every engine (its name before the first `-`) is one that we know."""
+    name = engine.partition("-")[0]
+    if name in ENGINES:
+        return ""
+    return f"{unknown_name('engine family', name, ENGINES)} (of engine {engine!r})"
+
+
+def _chip_fault(chip: str) -> str:
+    try:
+        chip_of(chip)
+    except V4SimError as error:
+        return f"{error.message}; give its description with --chip FILE"
+    return ""

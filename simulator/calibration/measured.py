@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.kernels.family import Columns
@@ -38,13 +39,18 @@ TIME = "latency_us"
 REQUIRED = ("chip", "engine", "op", TIME)
 
 
+# Beyond these a cell is a slip: a size of 10^15, and a quarter of an hour.
+LARGEST, LONGEST_US = 1e15, 1e9
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """Rows of one file. `columns` without the time; `seconds` measured."""
+    """Rows of one file. `columns` without the time; `seconds` measured; `lines` of the file."""
 
     path: Path
     columns: Columns
     seconds: Floats
+    lines: NDArray[np.intp]
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -57,19 +63,43 @@ class MeasuredTable:
         """Some of the rows."""
         index = np.asarray(rows, dtype=np.int64)
         columns = {name: column[index] for name, column in self.columns.items()}
-        return MeasuredTable(self.path, columns, self.seconds[index])
+        return MeasuredTable(self.path, columns, self.seconds[index], self.lines[index])
 
 
-def read_measured(path: Path) -> MeasuredTable:
-    """One CSV file."""
+def read_measured(path: Path, faults: list[FileFormatError] | None = None) -> MeasuredTable:
+    """One CSV file. Rows that cannot be read are left out where their `faults` are asked for.
+
+    Without them the first is raised, as what is wrong with the file itself always is.
+    """
+    header, rows = _cells(path)
+    lines, kept = [], []
+    for line, row in rows:
+        fault = _row_fault(path, line, header, row)
+        if fault is None:
+            lines.append(line)
+            kept.append(row)
+        elif faults is None:
+            raise fault
+        else:
+            faults.append(fault)
+    columns = {
+        name: np.array([row[i] for row in kept], dtype=str if name in TEXT else np.float64)
+        for i, name in enumerate(header)
+    }
+    seconds = columns.pop(TIME) * 1e-6
+    return MeasuredTable(path, columns, seconds, np.array(lines, dtype=np.intp))
+
+
+def _cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Header of a file, checked, and its rows with their lines."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.reader(file)
             header = next(reader, [])
-            rows = [row for row in reader if row]
+            rows = [(reader.line_num, row) for row in reader if row]
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FileFormatError(f"{path}: cannot be read as CSV text ({error})") from None
     for name in REQUIRED:
         if name not in header:
@@ -79,30 +109,36 @@ def read_measured(path: Path) -> MeasuredTable:
             )
     if len(set(header)) != len(header):
         raise FileFormatError(f"{path}:1: a column is named twice in {', '.join(header)}")
-    for line, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise FileFormatError(
-                f"{path}:{line}: {len(row)} values, expected {len(header)} as in the header"
-            )
-    columns = {name: _column(path, name, [row[i] for row in rows]) for i, name in enumerate(header)}
-    seconds = columns.pop(TIME) * 1e-6
-    if len(seconds) and not (seconds > 0).all():
-        line = int(np.flatnonzero(~(seconds > 0))[0]) + 2
-        raise FileFormatError(f"{path}:{line}: {TIME} must be above 0")
-    return MeasuredTable(path, columns, seconds)
+    return header, rows
 
 
-def _column(path: Path, name: str, values: list[str]) -> np.ndarray:
-    if name in TEXT:
-        return np.array(values, dtype=str)
-    numbers = np.empty(len(values))
-    for i, value in enumerate(values):
-        try:
-            numbers[i] = float(value)
-        except ValueError:
-            raise FileFormatError(
-                f"{path}:{i + 2}: column {name!r} is {value!r}, expected a number"
-            ) from None
-        if not np.isfinite(numbers[i]):
-            raise FileFormatError(f"{path}:{i + 2}: column {name!r} is {value!r}, not finite")
-    return numbers
+def _row_fault(
+    path: Path, line: int, header: Sequence[str], row: Sequence[str]
+) -> FileFormatError | None:
+    """What is wrong with a row; None where it can be read."""
+    if len(row) != len(header):
+        return FileFormatError(
+            f"{path}:{line}: {len(row)} values, expected {len(header)} as in the header"
+        )
+    for name, value in zip(header, row, strict=True):
+        if name not in TEXT:
+            problem = _number_fault(name, value)
+            if problem:
+                return FileFormatError(f"{path}:{line}: {problem}")
+    return None
+
+
+def _number_fault(name: str, value: str) -> str:
+    """What is wrong with a cell that should be a number; empty where nothing is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return f"column {name!r} is {value!r}, expected a number"
+    if not np.isfinite(number):
+        return f"column {name!r} is {value!r}, not finite"
+    if name == TIME and not number > 0:
+        return f"{TIME} must be above 0"
+    most = LONGEST_US if name == TIME else LARGEST
+    if abs(number) > most:
+        return f"column {name!r} is {value!r}, expected at most {most:g}"
+    return ""

@@ -32,7 +32,8 @@ Origin = Literal["published", "derived", "seen", "guessed"]
 class FittedConstant:
     """A fitted constant of one architecture; `rows_of` is the family whose rows it was fitted to.
 
-    The value is the stored one; `low` and `high` bound the fit.
+    The value is the stored one; `low` and `high` bound the fit; `standard_error` is that of its
+    logarithm, and rows that say less of it than a factor of 1.6 do not identify it.
     """
 
     family: str
@@ -45,6 +46,8 @@ class FittedConstant:
     high: float
     rows_of: str
     rows: int
+    standard_error: float
+    identified: bool
 
     @property
     def at_bound(self) -> bool:
@@ -97,6 +100,8 @@ def fitted_constants() -> list[FittedConstant]:
             high=constant.high,
             rows_of=name,
             rows=fit.rows,
+            standard_error=fit.standard_errors[constant.name],
+            identified=constant.name not in fit.not_identified,
         )
         for name, family in FAMILIES.items()
         for architecture, fit in sorted(read_constants(name).architectures.items())

@@ -21,10 +21,11 @@ class FolderTables:
     dram: tuple[Path, ...]
 
 
-def read_folder(folder: Path) -> FolderTables:
+def read_folder(folder: Path, faults: list[FileFormatError] | None = None) -> FolderTables:
     """All CSV files of a folder, or one CSV file; none at all is an InputError.
 
     A file that is neither kind of table is read as a measured one, whose error names what it lacks.
+    Rows that cannot be read are left out where their `faults` are asked for.
     """
     if folder.is_file():
         paths = [folder]
@@ -37,9 +38,12 @@ def read_folder(folder: Path) -> FolderTables:
             f"{folder}: the folder has no .csv file, expected tables of measured times"
         )
     dram = tuple(path for path in paths if _is_dram(path))
-    measured = tuple(read_measured(path) for path in paths if path not in dram)
+    measured = tuple(read_measured(path, faults) for path in paths if path not in dram)
     for table in measured:
         if not len(table):
+            own = [fault for fault in faults or () if fault.message.startswith(f"{table.path}:")]
+            if own:
+                raise own[0]
             raise FileFormatError(f"{table.path}:2: the table has a header and no row")
     return FolderTables(measured, dram)
 

@@ -79,7 +79,10 @@ def _log_ratio(row: Row) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Errors of some rows; absolute errors are of measured time, the bias is a mean logarithm."""
+    """Errors of some rows; absolute errors are of measured time, the bias is a mean logarithm.
+
+    `median_width` is p90 / p10 - 1 of the predicted interval.
+    """
 
     n: int
     median_abs_error: float
@@ -87,6 +90,7 @@ class Statistics:
     p90_abs_error: float
     bias_log: float
     coverage: float
+    median_width: float
 
 
 def statistics_of(rows: Sequence[Row]) -> Statistics:
@@ -100,6 +104,7 @@ def statistics_of(rows: Sequence[Row]) -> Statistics:
         p90_abs_error=float(np.quantile(errors, 0.9)),
         bias_log=float(residuals.mean()),
         coverage=float(np.mean([row.holds for row in rows])),
+        median_width=float(np.median([row.high_s / row.low_s - 1 for row in rows])),
     )
 
 

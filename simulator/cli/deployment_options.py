@@ -119,6 +119,7 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
 
         def run(**given: Any) -> Any:
             asked = {name: given.pop(name) for name in names}
+            _check_constants(asked.get("chip"))
             return command(deployment=asked, **given)
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
@@ -127,3 +128,12 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
         return run
 
     return decorate
+
+
+def _check_constants(chip: str | None) -> None:
+    """Refuse constants of one's own that are of other cores than the chip asked for."""
+    from hwmodels.chip import find_chip
+    from simulator.kernels.user_constants import check_given_serves, is_given
+
+    if chip is not None and is_given():
+        check_given_serves([find_chip(chip)])

@@ -37,6 +37,7 @@ from simulator.cli import (
     verify,
     whatif,
 )
+from simulator.cli.constants_option import with_constants
 
 INTERRUPTED = "interrupted; nothing partial was written"
 
@@ -68,6 +69,7 @@ app.command("offload")(offload.offload)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)
+with_constants(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -81,8 +81,13 @@ def command_line() -> str:
 
 
 def save_json(path: Path | None, data: Any) -> None:
-    """Write JSON whole or not at all, when a path was given."""
+    """Write JSON whole or not at all, when a path was given.
+
+    Constants of the user's own that were in use are named in it, with a hash.
+    """
     if path is not None:
         from reports.step_json import write_json
+        from simulator.kernels.user_constants import constants_record
 
-        write_json(path, data)
+        record = constants_record()
+        write_json(path, {**data, "constants": record} if record else data)

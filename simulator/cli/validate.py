@@ -7,102 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simulator.basis.errors import InputError, V4SimError, unknown_name
-from simulator.cli.calibrate import need_scipy
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from hwmodels.chip import find_chip
+from simulator.basis.errors import FileFormatError, InputError, V4SimError, unknown_name
+from simulator.cli.calibrate import OwnChips, need_scipy
+from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
+from simulator.cli.validate_others import print_published, validate_dram
+from simulator.cli.validate_tables import (
+    print_by,
+    print_not_covered,
+    print_not_run,
+    print_report,
+    print_slices,
+    print_too_few,
+)
 
 if TYPE_CHECKING:
-    from hwmodels.dram.table import RowPrediction
     from simulator.calibration.dispatch import RowSet
     from simulator.calibration.machine_rows import MachinePredictions
-    from simulator.calibration.published import Comparison
     from simulator.calibration.validation import Row
 
 
-WORST = 10
-
-
-def validate_dram(path: Path) -> dict[str, Any]:
-    """Runs the rows of a table, prints how far off they are, and returns that as data.
-
-    Bandwidth errors are shares of the peak, latency errors shares of the measured median.
-    """
-    from hwmodels.dram.table import predict_row, read_table
-
-    rows = read_table(path)
-    predictions: list[RowPrediction] = []
-    with error_console().status("") as status:
-        for number, row in enumerate(rows, start=1):
-            status.update(f"{path.name}: row {number} of {len(rows)}")
-            predictions.append(predict_row(row))
-    what = f"{path.name}: configuration, channels, pattern"
-    _say(
-        f"\n{what:<60} {'rows':>5} {'bandwidth: median':>18} {'worst':>7} "
-        f"{'p50 latency: median':>20} {'worst':>7}"
-    )
-    groups: dict[tuple[str, int, str], list[RowPrediction]] = {}
-    for found in predictions:
-        key = (found.row.config, found.row.channels, found.row.pattern)
-        groups.setdefault(key, []).append(found)
-    report: dict[str, Any] = {"file": path.name, "n": len(predictions), "groups": [], "worst": []}
-    for (config, channels, pattern), group in sorted(groups.items()):
-        line = _print_group(f"{config}, {channels}, {pattern}", group)
-        report["groups"].append(
-            {"config": config, "channels": channels, "pattern": pattern, **line}
-        )
-    if predictions:
-        report["all"] = _print_group("all rows", predictions)
-    for found in sorted(predictions, key=lambda p: -abs(p.useful_error))[:WORST]:
-        report["worst"].append(_print_worst_windows(path, found))
-    return report
-
-
-def _print_group(name: str, group: list[RowPrediction]) -> dict[str, Any]:
-    import numpy as np
-
-    bandwidth = np.abs([found.useful_error for found in group])
-    latency = np.abs([found.p50_error for found in group])
-    _say(
-        f"{name:<60} {len(group):>5} {np.median(bandwidth):>18.4f} {bandwidth.max():>7.4f} "
-        f"{np.median(latency):>20.2%} {latency.max():>7.2%}"
-    )
-    return {
-        "n": len(group),
-        "median_abs_useful_error": float(np.median(bandwidth)),
-        "worst_abs_useful_error": float(bandwidth.max()),
-        "median_abs_p50_error": float(np.median(latency)),
-        "worst_abs_p50_error": float(latency.max()),
-    }
-
-
-def _print_worst_windows(path: Path, found: RowPrediction) -> dict[str, Any]:
-    row, result = found.row, found.result
-    _say(
-        f"  {path.name}:{row.line} {row.config}, {row.channels} channels, {row.pattern} of "
-        f"{row.chunk_bytes} B at {row.align_bytes} B, {row.write_frac:.0%} writes: predicted "
-        f"{result.useful_fraction:.4f} of peak, measured {row.frac_peak_useful:.4f}; p50 "
-        f"{result.latency_p50_ns:,.1f} ns, measured {row.lat_p50_ns:,.1f}; mostly {_cause(found)}"
-    )
-    return {
-        "line": row.line,
-        "config": row.config,
-        "channels": row.channels,
-        "pattern": row.pattern,
-        "predicted_useful_fraction": result.useful_fraction,
-        "measured_useful_fraction": row.frac_peak_useful,
-        "predicted_p50_ns": result.latency_p50_ns,
-        "measured_p50_ns": row.lat_p50_ns,
-        "cause": _cause(found),
-    }
-
-
-def _cause(found: RowPrediction) -> str:
-    """What the data buses wait for most, beside moving data."""
-    waits = {name: share for name, share in found.result.time_parts.items() if name != "data"}
-    return max(waits, key=lambda name: waits[name])
-
-
-MICRO = 1e6
+# Rows that cannot be read and are named one by one.
+MOST_SKIPPED = 10
 FIDELITIES = ("tile", "cycle")
 
 
@@ -134,6 +60,29 @@ def validate(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Draws the sample's rows [default: 0].")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Also group rows by these columns, such as op,batch or family,cause,tokens.",
+        ),
+    ] = None,
+    slices: Annotated[
+        bool, typer.Option("--slices", help="Search for slices that are off to one side.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a row that cannot be read [default: skip it].")
+    ] = False,
+    chips: OwnChips = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write every row with its prediction (.csv or .parquet)."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page of all tables (.html).")
+    ] = None,
     json: JsonFile = None,
 ) -> None:
     """Predict every row of every table and print how far off the predictions are.
@@ -152,13 +101,75 @@ def validate(
                 "--published has its own rows and closed forms: give it without DIR, --cv, "
                 "--fidelity, --sample and --seed"
             )
-        save_json(json, _print_published())
+        save_json(json, print_published())
         return
     if folder is None:
         raise InputError("nothing to validate: give a folder of tables, or --published")
     _check_options(fidelity, cv, sample, seed)
-    report = _validated(folder, fidelity, cv, sample, seed or 0)
+    from reports.validation_rows import write_rows
+    from simulator.calibration.dispatch import described_chips
+
+    _check_files(rows, page)
+    with described_chips(find_chip(path) for path in chips or ()):
+        measured, dram, skipped = _read(folder, strict)
+        report, found = _validated(measured, fidelity, cv, sample, seed or 0)
+        report["skipped"] = skipped
+        report["dram"] = [validate_dram(path) for path in dram]
+        _more(report, found, by, slices, page)
+    if rows is not None:
+        write_rows(rows, found)
+        _say(f"wrote {rows}")
     save_json(json, report)
+
+
+def _check_files(rows: Path | None, page: Path | None) -> None:
+    """Refuse outputs that could not be written, before any table is read."""
+    if rows is not None:
+        from reports.validation_rows import check_rows_file
+
+        check_rows_file(rows)
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--page {page}: expected a name that ends in .html")
+    if page is not None and not page.absolute().parent.is_dir():
+        raise InputError(f"cannot write {page}: there is no folder {page.parent}; make it first")
+
+
+def _read(folder: Path, strict: bool) -> tuple[RowSet, tuple[Path, ...], list[str]]:
+    """Rows of the measured tables, paths of DRAM tables, and what was skipped, which is said."""
+    from simulator.calibration.dispatch import dispatched
+    from simulator.calibration.tables_in_folder import read_folder
+    from simulator.kernels.user_constants import check_given_serves
+
+    faults: list[FileFormatError] | None = None if strict else []
+    tables = read_folder(folder, faults)
+    measured = dispatched(tables.measured, faults)
+    if len(measured):
+        check_given_serves({chip.name: chip for chip in measured.chips}.values())
+    skipped = [fault.message for fault in faults or ()]
+    for message in skipped[:MOST_SKIPPED]:
+        error_console().print(f"skipped: {message}", soft_wrap=True, markup=False)
+    if len(skipped) > MOST_SKIPPED:
+        more = len(skipped) - MOST_SKIPPED
+        error_console().print(f"skipped: {more:,} more rows; --json lists them")
+    return measured, tables.dram, skipped
+
+
+def _more(
+    report: dict[str, Any], rows: list[Row], by: str | None, slices: bool, page: Path | None
+) -> None:
+    """Groups and slices as asked for, and the page of all."""
+    from simulator.calibration.slices import biased_slices
+
+    if by is not None and rows:
+        report["by"] = print_by([name.strip() for name in by.split(",") if name.strip()], rows)
+    found = biased_slices(rows) if slices else []
+    if slices:
+        report["slices"] = print_slices(found)
+    if page is not None:
+        from reports.validation_page import write_validation_page
+
+        write_validation_page(page, report, rows, found, command_line())
+        _say(f"wrote {page}")
 
 
 def _check_options(fidelity: str, cv: bool, sample: int | None, seed: int | None) -> None:
@@ -189,16 +200,12 @@ def _check_options(fidelity: str, cv: bool, sample: int | None, seed: int | None
 
 
 def _validated(
-    folder: Path, fidelity: str, cv: bool, sample: int | None, seed: int
-) -> dict[str, Any]:
-    """Predicts and prints the tables of a folder; returns all as data."""
-    from simulator.calibration.dispatch import dispatched
+    measured: RowSet, fidelity: str, cv: bool, sample: int | None, seed: int
+) -> tuple[dict[str, Any], list[Row]]:
+    """Predicts and prints rows; returns all as data, and the rows."""
     from simulator.calibration.sample import sampled
-    from simulator.calibration.tables_in_folder import read_folder
     from simulator.calibration.validation import validate_tables
 
-    tables = read_folder(folder)
-    measured = dispatched(tables.measured)
     chosen = measured if sample is None else sampled(measured, sample, seed)
     if sample is not None:
         _say(
@@ -215,33 +222,34 @@ def _validated(
         "not_run": [],
     }
     if fidelity == "cycle":
-        report |= _by_machine(chosen, seed)
+        more, rows = _by_machine(chosen, seed)
+        report |= more
     else:
         with error_console().status("") as status:
             rows = validate_tables(chosen, cross=cv, progress=status.update)
-        report |= _report(rows)
-    report["not_covered"] = _print_not_covered(measured)
-    report["too_few"] = _print_too_few(chosen) if cv else []
-    report["dram"] = [validate_dram(path) for path in tables.dram]
-    return report
+        report |= print_report(rows)
+    report["not_covered"] = print_not_covered(measured)
+    report["too_few"] = print_too_few(chosen) if cv else []
+    return report, rows
 
 
-def _by_machine(measured: RowSet, seed: int) -> dict[str, Any]:
+def _by_machine(measured: RowSet, seed: int) -> tuple[dict[str, Any], list[Row]]:
     """Runs rows on the machine and prints how far off they are, on Ctrl-C those so far."""
     from simulator.calibration.machine_rows import MachinePredictions
 
     with error_console().status("predicting by closed forms, to compare with"):
         predictions = MachinePredictions(measured, seed)
     whole = _run_all(predictions)
-    report = _report(predictions.predicted())
-    report["not_run"] = _print_not_run(predictions)
+    rows = predictions.predicted()
+    report = print_report(rows)
+    report["not_run"] = print_not_run(predictions)
     if not whole:
         what = "the tables above are of those" if predictions.done else "nothing was predicted"
         raise InterruptedValidationError(
             f"interrupted after {predictions.done:,} of {len(predictions):,} rows: {what}, no JSON "
             "is written, and the same command passes quickly over what was run"
         )
-    return report
+    return report, rows
 
 
 def _run_all(predictions: MachinePredictions) -> bool:
@@ -257,201 +265,6 @@ def _run_all(predictions: MachinePredictions) -> bool:
         except KeyboardInterrupt:
             return False
     return True
-
-
-def _print_not_run(predictions: MachinePredictions) -> list[dict[str, Any]]:
-    """Prints which rows the machine cannot run, and why."""
-    found = [
-        {"file": file, "chip": chip, "reason": reason, "n": count}
-        for (file, chip, reason), count in predictions.faults().items()
-    ]
-    for kind in found:
-        _say(f"Not run: {kind['n']:,} of {kind['file']} on {kind['chip']}: {kind['reason']}")
-    return found
-
-
-def _report(rows: list[Row]) -> dict[str, Any]:
-    """Prints the tables of errors and the worst rows; returns them as data."""
-    from simulator.calibration.validation import grouped, worst
-
-    report: dict[str, Any] = {"all": None, "groups": [], "families": [], "files": [], "worst": []}
-    if not rows:
-        return report
-    cycle = bool(rows[0].tile_s)
-    _print_header("file, operation, engine, chip", cycle)
-    keys = ("file", "op", "engine", "chip")
-    for key, group in grouped(rows, lambda r: (r.file, r.op, r.engine, r.chip)).items():
-        report["groups"].append(_print_line(keys, key, group))
-    _print_header("kernel family, chip", cycle)
-    for key, group in grouped(rows, lambda r: (r.family, r.chip)).items():
-        line = _print_line(("family", "chip"), key, group)
-        report["families"].append({**line, "constants_of": _constants_of(*key)})
-    _print_header("file", cycle)
-    for key, group in grouped(rows, lambda r: (r.file,)).items():
-        report["files"].append(_print_line(("file",), key, group))
-    report["all"] = _print_line(("file",), ("all rows",), rows)
-    _say("\nTen worst rows, and what the model says their time goes to")
-    for row in worst(rows):
-        report["worst"].append(_print_worst(row))
-    return report
-
-
-def _constants_of(family: str, chip: str) -> str:
-    """Architecture whose constants serve; says so where it is not the chip's own."""
-    from simulator.calibration.dispatch import chip_of
-    from simulator.kernels.constants_file import constants_for
-
-    stored = constants_for(family, chip_of(chip))
-    if not stored.calibrated:
-        _say(f"  not calibrated on {chip}: constants of {stored.architecture}, wider interval")
-    return stored.architecture
-
-
-def _print_header(what: str, cycle: bool) -> None:
-    beside = f" {'tile':>7} {'|c/t-1|':>7} {'p90':>7}" if cycle else ""
-    _say(
-        f"\n{what:<76} {'rows':>6} {'median':>7} {'mean':>7} {'p90':>7} {'bias':>7} {'held':>5}"
-        + beside
-    )
-
-
-def _print_line(names: tuple[str, ...], key: tuple[str, ...], rows: list[Row]) -> dict[str, Any]:
-    """A line of errors; of rows that the machine ran, with the closed forms beside it."""
-    from simulator.calibration.validation import statistics_of
-
-    s = statistics_of(rows)
-    shown, more = _beside(rows) if rows[0].tile_s else ("", {})
-    _say(
-        f"{', '.join(key):<76} {s.n:>6,} {s.median_abs_error:>7.1%} {s.mean_abs_error:>7.1%} "
-        f"{s.p90_abs_error:>7.1%} {s.bias_log:>+7.1%} {s.coverage:>5.0%}{shown}"
-    )
-    return {
-        **dict(zip(names, key, strict=True)),
-        "n": s.n,
-        "median_abs_error": s.median_abs_error,
-        "mean_abs_error": s.mean_abs_error,
-        "p90_abs_error": s.p90_abs_error,
-        "bias_log": s.bias_log,
-        "coverage": s.coverage,
-        **more,
-    }
-
-
-def _beside(rows: list[Row]) -> tuple[str, dict[str, float]]:
-    """The closed forms on the same rows, as the end of a line and as data."""
-    from dataclasses import asdict
-
-    from simulator.calibration.machine_rows import beside_tile
-
-    found = beside_tile(rows)
-    text = (
-        f" {found.tile_median_abs_error:>7.1%} {found.median_abs_change:>7.1%} "
-        f"{found.p90_abs_change:>7.1%}"
-    )
-    return text, asdict(found)
-
-
-def _print_worst(row: Row) -> dict[str, Any]:
-    predicted, measured = row.predicted_s * MICRO, row.measured_s * MICRO
-    _say(
-        f"  {row.file}:{row.line} {row.op} {row.engine} {row.chip}: predicted {predicted:,.1f} us "
-        f"({row.low_s * MICRO:,.1f} to {row.high_s * MICRO:,.1f}), measured {measured:,.1f}, "
-        f"{predicted / measured - 1:+.0%}; mostly {row.cause} ({row.family}); {row.call}"
-    )
-    tile = {"tile_us": row.tile_s * MICRO} if row.tile_s else {}
-    return {
-        **tile,
-        "file": row.file,
-        "line": row.line,
-        "op": row.op,
-        "engine": row.engine,
-        "chip": row.chip,
-        "family": row.family,
-        "call": row.call,
-        "measured_us": measured,
-        "predicted_us": predicted,
-        "predicted_p10_us": row.low_s * MICRO,
-        "predicted_p90_us": row.high_s * MICRO,
-        "cause": row.cause,
-    }
-
-
-def _print_not_covered(measured: RowSet) -> list[dict[str, Any]]:
-    """Prints how many rows no family covers, by kind; never none without saying so."""
-    from simulator.calibration.validation import not_covered
-
-    found: list[dict[str, Any]] = [
-        {"file": file, "op": op, "engine": engine, "kernel": kernel, "n": count}
-        for (file, op, engine, kernel), count in not_covered(measured).items()
-    ]
-    if len(measured):
-        total = sum(kind["n"] for kind in found)
-        _say(f"\nRows that no kernel family covers: {total:,}")
-    for kind in found:
-        name = ", ".join(str(kind[k]) for k in ("file", "op", "engine", "kernel") if kind[k])
-        _say(f"  {name}: {kind['n']:,}")
-    return found
-
-
-def _print_too_few(measured: RowSet) -> list[dict[str, Any]]:
-    """Prints which covered rows cross-validation leaves out, and why."""
-    from simulator.calibration.calibrate import FEWEST_ROWS
-    from simulator.calibration.validation import too_few
-
-    found = [
-        {"family": family, "architecture": architecture, "n": count}
-        for (family, architecture), count in too_few(measured).items()
-    ]
-    for kind in found:
-        _say(
-            f"Left out, fewer than {FEWEST_ROWS} rows: {kind['family']} on "
-            f"{kind['architecture']}, {kind['n']}"
-        )
-    return found
-
-
-def _print_published() -> dict[str, Any]:
-    """Prints published figures beside ours, and why the others have none."""
-    from simulator.calibration.published import compared, read_published
-
-    content = read_published()
-    report: dict[str, Any] = {"compared": [], "not_covered": []}
-    _say(f"{'kernel, shape, hardware':<78} {'published':>10} {'ours':>10} {'time':>6}  p10 to p90")
-    for found in (found for row in content.rows for found in compared(row)):
-        row = found.row
-        what = ", ".join(word for word in (row.kernel, row.shape, row.hardware) if word)
-        _say(
-            f"{what:<78} {row.value:>10,.5g} {found.predicted:>10,.4g} "
-            f"{found.time_difference:>+6.0%}  {found.low:,.4g} to {found.high:,.4g} {row.unit}; "
-            f"{found.call.family}{'; ' + row.remark if row.remark else ''}"
-        )
-        report["compared"].append(_published_line(found))
-    left = [row for row in content.rows if row.not_covered]
-    _say(f"\nPublished figures that no kernel family covers: {len(left)} of {len(content.rows)}")
-    for reason, words in content.reasons.items():
-        rows = [row for row in left if row.not_covered == reason]
-        kernels = ", ".join(dict.fromkeys(row.kernel for row in rows))
-        _say(f"  {len(rows)}: {kernels}: {words}")
-        report["not_covered"].append({"n": len(rows), "kernels": kernels, "reason": words})
-    return report
-
-
-def _published_line(found: Comparison) -> dict[str, Any]:
-    row = found.row
-    return {
-        "kernel": row.kernel,
-        "shape": row.shape,
-        "hardware": row.hardware,
-        "unit": row.unit,
-        "published": row.value,
-        "predicted": found.predicted,
-        "predicted_p10": found.low,
-        "predicted_p90": found.high,
-        "time_difference": found.time_difference,
-        "family": found.call.family,
-        "source": row.source,
-        "remark": row.remark,
-    }
 
 
 def _say(text: str) -> None:

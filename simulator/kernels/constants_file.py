@@ -167,6 +167,8 @@ def _fitted_lines(name: str, fit: Fitted) -> list[str]:
     lines = [f"  {name}:", f"    constants: {{{_pairs(fit.constants)}}}"]
     if fit.standard_errors:
         lines.append(f"    standard_errors: {{{_pairs(fit.standard_errors)}}}")
+    if fit.not_identified:
+        lines.append(f"    not_identified: [{', '.join(fit.not_identified)}]")
     lines += [f"    {key}: {_number(v)}" for key, v in fit.model_dump(include=numbers).items()]
     regimes = [regime.model_dump(exclude_none=True) for regime in fit.regimes]
     return [*lines, "    regimes:", *(f"      - {{{_pairs(regime)}}}" for regime in regimes)]

@@ -14,8 +14,6 @@ from simulator.basis.yaml_loader import StrictModel
 from simulator.kernels.constant import Constant
 from simulator.kernels.regime import Regime
 
-# A constant whose logarithm is not known better than this is not identified by its rows.
-NOT_IDENTIFIED = 0.5
 # Stored values have six digits; a bound may be missed by what rounding leaves.
 ROUNDING = 1e-4
 
@@ -23,23 +21,20 @@ ROUNDING = 1e-4
 class Fitted(StrictModel):
     """Constants of one family, fitted to one group of rows, and the quality of their fit.
 
-    `standard_errors` are of the logarithm of each constant. Errors are of |predicted - measured| /
-    measured under constants that were not fitted to the row; `bias` is the mean logarithm of
-    predicted over measured; `regimes` hold its quantiles, and the last takes every call.
+    `standard_errors` are of the logarithm of each constant; `not_identified` names those that rows
+    alone do not fix: a chip's are then drawn to its architecture's. Errors are of |predicted -
+    measured| / measured under constants that were not fitted to the row; `bias` is the mean
+    logarithm of predicted over measured; `regimes` hold its quantiles, the last takes every call.
     """
 
     constants: dict[str, float]
     standard_errors: dict[str, float] = Field(default_factory=dict)
+    not_identified: tuple[str, ...] = ()
     rows: int
     median_error: float
     p90_error: float
     bias: float
     regimes: tuple[Regime, ...]
-
-    @property
-    def not_identified(self) -> list[str]:
-        """Constants that the rows do not fix."""
-        return [name for name, error in self.standard_errors.items() if error > NOT_IDENTIFIED]
 
 
 class FamilyFile(StrictModel):

@@ -146,6 +146,11 @@ def given_constants(path: Path | None) -> Iterator[None]:
             os.environ[GIVEN] = before
 
 
+def is_given() -> bool:
+    """Whether a file was given for this command."""
+    return bool(os.environ.get(GIVEN))
+
+
 def active_files() -> list[Path]:
     """Files whose constants come before the package's: the given one, then installed ones."""
     given = os.environ.get(GIVEN)

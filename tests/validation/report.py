@@ -44,9 +44,9 @@ constants fitted to the other four fifths. A row is lowered by the engine's prof
 a whole module is predicted with the constants that its kernels have from their own tables. Errors
 are |predicted - measured| / measured; the bias is the mean logarithm of predicted over measured;
 `held` is the share of rows within the predicted p10 to p90 interval, which follows from the row's
-regime (time scale, largest cause, tokens, requests, phase) in the other folds. An error under 1 us counts as none on Blackwell rows of vLLM under 20 us, whose timer ticks
-in steps of 2.05 us. Families of fewer than {FEWEST_ROWS} rows on an architecture are not fitted
-there.
+regime (time scale, largest cause, tokens, requests, phase) in the other folds. An error under 1 us
+counts as none on Blackwell rows of vLLM under 20 us, whose timer ticks in steps of 2.05 us.
+Families of fewer than {FEWEST_ROWS} rows on an architecture are not fitted there.
 
 The same figures by file, operation, engine and chip, and the worst rows with reasons:
 `v4sim validate tests/validation/silicon --cv`."""

@@ -1,15 +1,14 @@
-"""`v4sim calibrate` and `v4sim validate` on tiny made-up tables, and every bad input."""
+"""`v4sim validate` on tiny made-up tables, and every bad input of it and of `calibrate`."""
 
 import json
-from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hwmodels.chip import find_chip
-from simulator.cli import calibrate as calibrate_module
 from simulator.cli.main import main
-from simulator.kernels.constants_file import FOLDER, constants_for, read_constants
+from simulator.kernels.constants_file import constants_for
 from simulator.kernels.nccl import FAMILIES
 
 HEADER = "chip,engine,op,kernel_source,nccl_dtype,num_gpus,op_name,message_size,latency_us"
@@ -127,8 +126,8 @@ def test_an_error_below_a_microsecond_is_none_on_the_timer_ladder(capsys, tmp_pa
 def test_a_chip_without_calibration_says_so(capsys, tmp_path):
     table(tmp_path, row("mi300x", factor=2), row("h100"))
     data, text = validated(capsys, tmp_path)
-    assert "not calibrated on mi300x: constants of hopper" in text
-    assert "not calibrated on h100" not in text
+    assert "mi300x: no measurement of such cores (cdna3), constants of h200" in text
+    assert "h100: same cores as h200, 3 guessed facts, not fitted on h100" in text
     assert [family["constants_of"] for family in data["families"]] == ["hopper", "hopper"]
 
 
@@ -155,6 +154,7 @@ def test_keys_of_the_json_are_stable(capsys, tmp_path):
         "worst",
         "not_covered",
         "too_few",
+        "skipped",
         "dram",
     }
     figures = {
@@ -164,6 +164,7 @@ def test_keys_of_the_json_are_stable(capsys, tmp_path):
         "p90_abs_error",
         "bias_log",
         "coverage",
+        "median_width",
     }
     assert set(data["groups"][0]) == figures | {"file", "op", "engine", "chip"}
 
@@ -203,7 +204,7 @@ def test_a_bad_table_is_one_sentence_with_file_and_line(
     capsys, tmp_path, command, header, line, words
 ):
     path = table(tmp_path, line or row(), header=header)
-    options = ["--out", tmp_path / "out"] if command == "calibrate" else []
+    options = ["--out", tmp_path / "out.yaml"] if command == "calibrate" else []
     message = refused(capsys, command, tmp_path, *options)
     assert message.startswith(f"{path}:")
     assert words in message
@@ -223,52 +224,92 @@ def test_an_empty_file_lacks_its_columns(capsys, tmp_path):
     assert "column 'chip' is missing" in refused(capsys, "validate", tmp_path)
 
 
-@pytest.mark.skipif(find_spec("scipy") is None, reason="fits need scipy")
-def test_calibrate_recovers_constants_and_leaves_the_shipped_ones(capsys, tmp_path):
-    table(tmp_path, *(row(size=s, ranks=n) for s in SIZES for n in (2, 4, 8)))
-    before = (FOLDER / "nccl_ring.yaml").read_text()
-    code, text, _ = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants")
+def test_a_row_that_cannot_be_read_is_skipped_and_said(capsys, tmp_path):
+    bad = "h200,nccl-2.29.2,nccl,NCCL,half,8,all_gather,512,fast"
+    far = "h200,nccl-2.29.2,nccl,NCCL,half,8,all_gather,1e300,9"
+    other = "h299,nccl-2.29.2,nccl,NCCL,half,8,all_gather,512,9"
+    path = table(tmp_path, row(), bad, row(size=2048), far, other)
+    out = tmp_path / "result.json"
+    code, _, err = run(capsys, "validate", tmp_path, "--json", out)
     assert code == 0
-    assert (FOLDER / "nccl_ring.yaml").read_text() == before
-    found = read_constants("nccl_ring", tmp_path / "constants").architectures["hopper"]
-    shipped = read_constants("nccl_ring").architectures["hopper"].constants
-    assert found.rows == 30
-    for name in ("start_us", "hop_us", "link_share"):
-        assert found.constants[name] == pytest.approx(shipped[name], rel=0.1)
-    assert "nccl_ring on hopper: 30 rows" in text
-    assert "one dependent step from rank to rank" in text
+    data = json.loads(out.read_text())
+    assert data["all"]["n"] == 2
+    assert [message.partition(": ")[0] for message in data["skipped"]] == [
+        f"{path}:3",
+        f"{path}:5",
+        f"{path}:6",
+    ]
+    assert err.count("skipped: ") == 3
+    assert "expected at most 1e+15" in data["skipped"][1]
+    assert "unknown chip 'h299'" in data["skipped"][2]
+    assert f"{path}:3" in refused(capsys, "validate", tmp_path, "--strict")
 
 
-def test_calibrate_names_the_families_without_rows_once(capsys, tmp_path):
-    table(tmp_path, *(row(size=s, ranks=n) for s in SIZES for n in (2, 4, 8)))
-    _, _, err = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants")
-    (line,) = [line for line in err.splitlines() if "constants stay as they are" in line]
-    assert "nccl_alltoall" in line
-    assert "nccl_ring" not in line
+def test_lines_are_those_of_the_file_with_rows_skipped(capsys, tmp_path):
+    table(tmp_path, row(), "h200,short", row(size=2048, factor=3.0))
+    data, _ = validated(capsys, tmp_path)
+    assert data["worst"][0]["line"] == 4
 
 
-def test_calibrate_without_enough_rows_writes_nothing(capsys, tmp_path):
-    table(tmp_path, row())
-    code, _, err = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants")
-    assert code == 2
-    assert "no kernel family covers enough" in err
-    assert not (tmp_path / "constants").exists()
+def test_rows_as_a_file_hold_interval_and_causes(capsys, tmp_path):
+    table(tmp_path, *(row(size=s, factor=1.1) for s in SIZES))
+    frames = []
+    for name in ("rows.csv", "rows.parquet"):
+        code, _, _ = run(capsys, "validate", tmp_path / "collective.csv", "--rows", tmp_path / name)
+        assert code == 0
+        read = pd.read_csv if name.endswith("csv") else pd.read_parquet
+        frames.append(read(tmp_path / name))
+    for frame in frames:
+        assert len(frame) == 10
+        assert (frame.p10_us <= frame.predicted_us).all()
+        assert (frame.predicted_us <= frame.p90_us).all()
+        causes = frame[[name for name in ("launch_us", "serial_us", "communication_us")]]
+        assert causes.fillna(0).sum(axis=1).to_numpy() == pytest.approx(frame.predicted_us)
+        assert frame.log_error.to_numpy() == pytest.approx(-np.log(1.1))
+    assert "expected a name that ends in .csv or .parquet" in refused(
+        capsys, "validate", tmp_path / "collective.csv", "--rows", tmp_path / "rows.txt"
+    )
 
 
-def test_missing_scipy_names_the_extra(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(calibrate_module, "find_spec", lambda name: None)
-    table(tmp_path, row())
-    assert "v4sim[calibrate]" in refused(capsys, "calibrate", tmp_path)
-    assert "v4sim[calibrate]" in refused(capsys, "validate", tmp_path, "--cv")
+def test_rows_are_grouped_by_the_columns_asked_for(capsys, tmp_path):
+    table(tmp_path, *(row(size=s, ranks=n) for s in SIZES for n in (2, 4)))
+    data, text = validated(capsys, tmp_path, "--by", "num_gpus,cause")
+    assert sum(group["n"] for group in data["by"]) == 20
+    assert {group["num_gpus"] for group in data["by"]} == {"2", "4"}
+    assert "num_gpus, cause" in text
+    message = refused(capsys, "validate", tmp_path, "--by", "colour")
+    assert "no such column" in message
+    assert "num_gpus" in message
 
 
-def test_interrupted_calibration_writes_nothing(capsys, tmp_path, monkeypatch):
-    table(tmp_path, *(row(size=s, ranks=n) for s in SIZES for n in (2, 4, 8)))
+def test_slices_find_a_planted_bias_and_none_in_noise(capsys, tmp_path):
+    noise = np.random.default_rng(0).normal(0, 0.01, 400)
+    sizes = [512 * 2**power for power in range(20)]
+    rows = [(s, n) for s in sizes for n in (2, 4, 8) for _ in range(6)]
+    table(
+        tmp_path, *(row(size=s, ranks=n, factor=np.exp(noise[i])) for i, (s, n) in enumerate(rows))
+    )
+    data, _ = validated(capsys, tmp_path, "--slices")
+    assert data["slices"] == []
+    factors = [np.exp(noise[i]) * (1.3 if s >= 2**20 else 1.0) for i, (s, _) in enumerate(rows)]
+    table(
+        tmp_path, *(row(size=s, ranks=n, factor=f) for (s, n), f in zip(rows, factors, strict=True))
+    )
+    data, text = validated(capsys, tmp_path, "--slices")
+    (found,) = [part for part in data["slices"] if part["bias"] < -0.2]
+    assert found["conditions"] == [["message_size", ">=", 2.0**20]]
+    assert found["bias"] == pytest.approx(-np.log(1.3), abs=0.02)
+    assert "message_size >= 1048576.0" in text
 
-    def interrupt(*_):
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("simulator.calibration.calibrate.cross_validate", interrupt)
-    code, _, _ = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants")
-    assert code == 130
-    assert not (tmp_path / "constants").exists()
+def test_the_page_holds_every_table(capsys, tmp_path):
+    table(tmp_path, *(row(size=s, engine="nccl-<b>") for s in SIZES))
+    page = tmp_path / "page.html"
+    code, text, _ = run(capsys, "validate", tmp_path, "--by", "num_gpus", "--page", page)
+    assert code == 0
+    html = page.read_text()
+    assert "nccl-&lt;b&gt;" in html
+    assert "nccl-<b>" not in html.partition("<script")[0]
+    for title in ("By file", "By kernel family and chip", "By the columns asked for", "Worst rows"):
+        assert title in html
+    assert f"wrote {page}" in text

@@ -204,7 +204,9 @@ def test_interval_of_a_step() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(1000, 1_000_000), st.floats(0.3, 1), st.floats(1, 3), st.sampled_from("abc")),
+        st.tuples(
+            st.integers(1000, 1_000_000), st.floats(0.3, 1), st.floats(1, 3), st.sampled_from("abc")
+        ),
         min_size=1,
         max_size=8,
     ),

@@ -1,0 +1,70 @@
+"""`--constants FILE`, which every command takes: a user's constants before the package's."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from simulator.basis.errors import InputError
+
+NAME = "constants"
+_OPTION = Annotated[
+    Path | None,
+    typer.Option(
+        f"--{NAME}",
+        metavar="FILE",
+        help="Constants of your own, as 'v4sim calibrate DIR --out FILE' writes them; they come "
+        "before installed ones and the package's.",
+    ),
+]
+
+
+def with_constants(app: typer.Typer) -> None:
+    """Gives every command of an application, and of the groups below it, the option."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = _with_option(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            with_constants(group.typer_instance)
+
+
+def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with one more option, in whose run the file's constants are in use."""
+
+    @wraps(command)
+    def run(**given: Any) -> Any:
+        from simulator.kernels.user_constants import given_constants
+
+        path = given.pop(NAME)
+        if path is not None and not path.is_file():
+            raise InputError(
+                f"--constants {path}: no such file; 'v4sim calibrate DIR --out FILE' writes one"
+            )
+        with given_constants(path):
+            return command(**given)
+
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter(
+        NAME, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTION
+    )
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            *(
+                p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                for p in signature.parameters.values()
+            ),
+            option,
+        ]
+    )
+    run.__annotations__ = {
+        **typing.get_type_hints(command, include_extras=True),
+        NAME: _OPTION,
+    }
+    return run
