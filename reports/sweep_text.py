@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.text_table import TextColumn
+from simulator.kernels.constants_file import chips_warning
 from simulator.sweep.grid import Axis, text_of
 from simulator.sweep.row import Value
 
@@ -88,7 +89,10 @@ def sweep_notes(axes: Sequence[Axis], rows: Sequence[Row]) -> list[str]:
     fixed = [f"{a.name}={text_of(a.values[0])}" for a in axes if len(a.values) == 1]
     reasons = Counter(f"{row['status']}: {row['error']}" for row in rows if row["status"] != "done")
     laws = Counter(str(row["broken_laws"]) for row in rows if row.get("broken_laws"))
+    chips = [str(value) for axis in axes if axis.name == "chip" for value in axis.values]
+    warning = chips_warning(chips) if len(chips) > 1 else ""
     return [
+        *([f"{warning}."] if warning else []),
         *([f"All with {' '.join(fixed)}."] if fixed and len(fixed) < len(axes) else []),
         *(f"{count:,} {points_word(count)} {reason}" for reason, count in reasons.items()),
         *(

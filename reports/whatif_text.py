@@ -13,6 +13,7 @@ from reports.step_json import question_json
 from reports.text_table import TextColumn, left_out, text_table, wrapped
 from simulator.basis.units import format_time_ps
 from simulator.engine.default_engine import engine_text
+from simulator.kernels.standing import standing_warning
 from simulator.whatif.change import KernelChange, StepChange
 from simulator.whatif.fields import FieldChange
 
@@ -68,8 +69,16 @@ def print_change(console: Console, change: StepChange) -> None:
     _say(console, change_sentence(change), "bold")
     console.print()
     console.print(text_table(_kernel_columns(change), console.width, total=True))
-    for note in dict.fromkeys((*change.after.notes, *change.after.priced_as)):
+    notes = (*_warnings(change), *change.after.notes, *change.after.priced_as)
+    for note in dict.fromkeys(notes):
         _say(console, f"Note: {note}", "dim")
+
+
+def _warnings(change: StepChange) -> tuple[str, ...]:
+    """What to say where the two steps do not rest on the same."""
+    sides = {side.question.chip: side.standing for side in (change.before, change.after)}
+    warning = standing_warning(sides)
+    return (f"{warning}.",) if warning else ()
 
 
 def print_fields(console: Console, base: StepResult, fields: Sequence[FieldChange]) -> None:
@@ -111,6 +120,7 @@ def whatif_json(
         "answer": " ".join(answers),
         "question": question_json(change.before.question if change else base.question),
         "step": None if change is None else _change_json(change),
+        "warnings": list(_warnings(change)) if change else [],
         "fields_of_chip": base.question.chip,
         "fields_base_ps": base.total_ps,
         "fields": [_field_json(own, base) for own in (*ranked_fields(fields), *_faulty(fields))],

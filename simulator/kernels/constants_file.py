@@ -22,7 +22,7 @@ from simulator.basis.yaml_loader import load_yaml
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constant import Constant
 from simulator.kernels.fitted import FamilyFile, Fitted, check_fitted
-from simulator.kernels.standing import Standing, standing_of
+from simulator.kernels.standing import Standing, standing_of, standing_warning
 from simulator.kernels.user_constants import active_constants
 
 FOLDER = Path(__file__).parent / "constants"
@@ -262,3 +262,9 @@ def chip_standing(chip: ChipSpec) -> Standing:
     reference = find_chip(_FITTED_ON.get(NEAREST.get(own, own), min(_FITTED_ON.values())))
     same = own == core_architecture(reference)
     return standing_of(chip, reference, same)
+
+
+def chips_warning(chips: Iterable[str]) -> str:
+    """A sentence where the answers for some chips, by name or file, do not rest on the same."""
+    found = [find_chip(name) for name in dict.fromkeys(chips)]
+    return standing_warning({chip.name: chip_standing(chip) for chip in found})

@@ -8,7 +8,7 @@ all kernels of a chip share follow from that distance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -212,3 +212,18 @@ def _matrix_distance(chip: ChipSpec, other: ChipSpec) -> float:
 def _memory_kind(chip: ChipSpec) -> str:
     """Kind of memory without its generation: `HBM3e` and `HBM3` are one."""
     return chip.memory.type.upper().rstrip("0123456789EX")
+
+
+def standing_warning(standings: Mapping[str, Standing]) -> str:
+    """A sentence where answers side by side, by name, do not rest on the same; empty where they do.
+
+    Chips that are calibrated stand alike, whichever they are.
+    """
+    kinds = {standing.kind for standing in standings.values()}
+    if len(kinds) < 2:
+        return ""
+    said = "; ".join(f"{name}: {standing.words}" for name, standing in standings.items())
+    return (
+        f"These answers do not rest on the same ({said}): a difference that is smaller than the "
+        "wider of their intervals says nothing"
+    )
