@@ -18,7 +18,8 @@ def comparison_answer(rows: Sequence[PolicyRow], name: str) -> str:
     best = min(rows, key=lambda row: row.ttft_mean_s)
     saved = 1 - best.ttft_mean_s / best.uncached_mean_s if best.uncached_mean_s else 0.0
     return (
-        f"{name}: of {len(rows)} window policies {best.totals.policy} has the shortest mean time "
+        f"{name}: {best.totals.order}; "
+        f"of {len(rows)} window policies {best.totals.policy} has the shortest mean time "
         f"to the first token, {best.ttft_mean_s:.3f} s against {best.uncached_mean_s:.3f} s "
         f"without a prefix cache ({100 * saved:.1f} % less), at a hit of "
         f"{100 * best.hit_fraction:.2f} % of {best.totals.input_tokens:,} input tokens. "

@@ -12,6 +12,7 @@ from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import NOT_OF_A_NODE, OPTIONS, takes_deployment
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
 from simulator.cli.prefix_reference import count_reference
+from simulator.cli.traffic_options import asked_of, takes_traffic, transforms_of
 
 if TYPE_CHECKING:
     from simulator.prefix.comparison import CacheDeployment, PolicyRow
@@ -34,12 +35,14 @@ _OF_TIERS = (
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
     *("share_link", "over_limit", "out"),
 )
-_OF_REFERENCE = ("capacity_tokens", "eviction")
+_OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
 
 
 @takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
+@takes_traffic
 def compare(
     deployment: Mapping[str, Any],
+    traffic: Mapping[str, Any],
     context: typer.Context,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="Request trace, plain or gzip.")],
     policies: Annotated[
@@ -53,6 +56,14 @@ def compare(
         bool,
         typer.Option("--reference", help="Count hits in file order: no tiers, no service time."),
     ] = False,
+    granule: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="With --reference: hits of whole granules, as an engine's, of served prompts "
+            "[default: hits may end at any token].",
+        ),
+    ] = None,
     capacity_tokens: Annotated[
         str | None, typer.Option(metavar="LIST", help="Also one pool of so many tokens: 0.3M,1M.")
     ] = None,
@@ -113,6 +124,9 @@ def compare(
     unused = _check_options(context, reference)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
+    transforms_of(traffic)  # said before anything is read
+    if granule is not None and granule < 1:
+        raise InputError(f"a granule of {granule} tokens: give at least 1")
     stored = None
     if not reference:
         stored = deployment_for(
@@ -141,9 +155,10 @@ def compare(
         )
     if not len(read):
         raise InputError(f"trace {read.name} has no request left to count: {'; '.join(read.notes)}")
+    read = asked_of(read, traffic)
     if stored is None:
         read = replace(read, notes=(*read.notes, *unused))
-        count_reference(read, chosen, capacities, evictions, deployment["model"], json)
+        count_reference(read, chosen, capacities, evictions, deployment["model"], json, granule)
     else:
         _on_tiers(read, chosen, stored, out, json)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.traffic_options import asked_of, takes_traffic
 
 app = typer.Typer(
     help="Request traces: figures of a file, synthetic ones.",
@@ -21,7 +22,9 @@ _Name = Annotated[Path, typer.Argument(metavar="FILE", help="Trace, plain or gzi
 
 
 @app.command("info", epilog="Example: v4sim trace info conversation.jsonl.gz --spread-seed 7")
+@takes_traffic
 def info(
+    traffic: Mapping[str, Any],
     file: _Name,
     format: Annotated[
         str | None, typer.Option(help="Format [default: told from the content].")
@@ -68,6 +71,7 @@ def info(
             seed=seed,
             duration_s=duration_s,
         )
+    trace = asked_of(trace, traffic)
     _show({**trace_summary(trace), "assumes": trace_assumptions(trace)}, json)
 
 

@@ -8,7 +8,15 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from simulator.basis.data_files import find_data_file, list_data_names
-from simulator.basis.sourced import Bytes, BytesPerSecond, Count, DollarsPerGigabyte, Ratio, Seconds
+from simulator.basis.sourced import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    DollarsPerGigabyte,
+    Ratio,
+    Seconds,
+    Sourced,
+)
 from simulator.basis.whole import ceil_div
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 
@@ -99,6 +107,15 @@ class Tier(StrictModel):
         depth = self.queue_depth.whole if self.queue_depth else 1
         rounds = ceil_div(objects, depth)
         return round(1e9 * (nbytes / bandwidth.si + rounds * self.latency.si))
+
+
+UNLIMITED_BYTES = 1 << 62
+
+
+def unlimited_tier(name: str = "unlimited") -> Tier:
+    """Device memory without end, for counting what any cache could hit at most."""
+    size = Sourced(value=UNLIMITED_BYTES, unit="B", kind="derived", source="no limit: counting")
+    return Tier(name=name, capacity=size)
 
 
 class TierFile(StrictModel):

@@ -85,25 +85,8 @@ def first_requests(trace: Trace, count: int) -> Trace:
 
 def select(trace: Trace, rows: Ints) -> Trace:
     """A trace of some requests, their parents among them."""
-    place = np.full(len(trace) + 1, NO_REQUEST, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    lengths = np.diff(trace.run_offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    runs = np.repeat(trace.run_offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Trace(
-        name=trace.name,
-        block_tokens=trace.block_tokens,
-        arrival_ns=trace.arrival_ns[rows],
-        delay_ns=trace.delay_ns[rows],
-        input_tokens=trace.input_tokens[rows],
-        output_tokens=trace.output_tokens[rows],
-        session=np.unique(trace.session[rows], return_inverse=True)[1].astype(np.int64),
-        parent=place[trace.parent[rows]],
-        run_offsets=offsets,
-        run_first=trace.run_first[runs],
-        run_count=trace.run_count[runs],
-        notes=(*trace.notes, f"{len(rows):,} of {len(trace):,} requests"),
-    )
+    taken = trace.take(rows)
+    return replace(taken, notes=(*trace.notes, f"{len(rows):,} of {len(trace):,} requests"))
 
 
 def made_trace(shape: FixedShape, seed: int) -> Trace:
