@@ -45,7 +45,7 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
                 [f"{100 * row.vetoed_fraction_by_pool.get(pool, 0):.2f}" for row in rows],
                 3,
             )
-            for pool in ("window", "compressed")
+            for pool in ("window", "compressed", *_rare_vetoes(rows))
         ),
         _column("TTFT\nmean s", [f"{row.ttft_mean_s:.3f}" for row in rows]),
         _column("p99 s", [f"{row.ttft_p99_s:.3f}" for row in rows]),
@@ -54,6 +54,12 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
         _column("$ per M in\nchips", [DASH if p is None else f"{p:.4f}" for p in price], 1),
         _column("and\nstorage", [DASH if p is None else f"{p:.4f}" for p in both], 1),
     ]
+
+
+def _rare_vetoes(rows: Sequence[PolicyRow]) -> list[str]:
+    """Pools and rules beside the two usual ones that kept back something."""
+    found = {pool for row in rows for pool, share in row.vetoed_fraction_by_pool.items() if share}
+    return sorted(found - {"window", "compressed"})
 
 
 def tier_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:

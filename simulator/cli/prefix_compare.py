@@ -33,7 +33,7 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 _OF_TIERS = (
     *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
-    *("share_link", "over_limit", "out"),
+    *("share_link", "drafts", "over_limit", "out"),
 )
 _OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
 
@@ -87,6 +87,9 @@ def compare(
     share_link: Annotated[
         bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
     ] = False,
+    drafts: Annotated[
+        bool, typer.Option("--drafts", help="The engine drafts tokens: its rule may shorten hits.")
+    ] = False,
     spread_seed: Annotated[
         int | None, typer.Option(help="Spread arrivals within the step they were rounded to.")
     ] = None,
@@ -138,6 +141,7 @@ def compare(
             window_eviction=window_eviction,
             choose=choose,
             share_link=share_link,
+            drafts=drafts,
         )
     own = None if stored is None else stored.layout.retention.policy
     chosen = parse_window_policies(policies, own)
@@ -223,7 +227,7 @@ def _on_tiers(
             notes.append("~ marks an approximate policy")
         notes += too_small(deployment, policies, trace.block_tokens)
         notes += [*priced_as(deployment.asked), *deployment.asked.config.notes]
-        notes += [deployment.layout_note, deployment.loads_note]
+        notes += [deployment.layout_note, deployment.loads_note, deployment.rules_note]
         room = room_note(deployment.asked)
         notes += [room] if room else []
         notes += _write_notes(rows)
@@ -290,6 +294,7 @@ def _as_json(
         "window_eviction": deployment.window_eviction,
         "choose": deployment.choose,
         "share_link": deployment.share_link,
+        "drafts": deployment.drafts,
         "layer_by_layer": deployment.layer_by_layer,
         "tiers": [tier.model_dump(mode="json") for tier in deployment.tiers],
         "sizes": asdict(deployment.sizes),

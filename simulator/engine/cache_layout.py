@@ -143,14 +143,21 @@ class StoredFormats(StrictModel):
         return precision in (self.kv if what == "kv" else self.index)
 
 
+class DraftRule(Cited):
+    """Granules at the end of a hit that are computed again, so that drafts can go on from them."""
+
+    granules: Annotated[int, Field(ge=0, le=2**20)]
+
+
 class Retention(Cited):
     """Which window pages outlive their request, for later prefix hits.
 
     `policy` as `v4sim prefix compare --policies` names it; there and in scenarios `engine` stands
-    for it.
+    for it. `drafts`: granules that a hit is shorter by where tokens are drafted, absent: none.
     """
 
     policy: Annotated[str, Field(min_length=1)]
+    drafts: DraftRule | None = None
 
 
 class MemoryShare(Cited):

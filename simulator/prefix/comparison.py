@@ -39,6 +39,7 @@ _REPLY_STEP_TOKENS = 4096
 class CacheDeployment:
     """What serves and stores: model and chips (`asked`), tiers, and how they are written.
 
+    `drafts`: the engine drafts tokens, whose rule may shorten hits.
     `usd_per_chip_hour`: None where no price is known; `price_text` says whose and when.
     """
 
@@ -49,6 +50,7 @@ class CacheDeployment:
     window_eviction: str = "lru"
     choose: bool = False
     share_link: bool = False
+    drafts: bool = False
     usd_per_chip_hour: float | None = None
     price_text: str = ""
 
@@ -61,6 +63,29 @@ class CacheDeployment:
     def layer_by_layer(self) -> bool:
         """Whether the engine computes layers while later ones load."""
         return self.layout.loads is None or self.layout.loads.by_layer
+
+    @property
+    def draft_granules(self) -> int:
+        """Granules that hits are shorter by."""
+        rule = self.layout.retention.drafts
+        return rule.granules if self.drafts and rule is not None else 0
+
+    @property
+    def rules_note(self) -> str:
+        """Rules of the engine that take hits, with their origin."""
+        kept, engine = self.layout.retention, self.asked.question.engine
+        text = (
+            f"{engine} hits whole {self.layout.hit_tokens:,} tokens ({self.layout.origin}) and "
+            f"keeps windows as {kept.policy} ({kept.origin})"
+        )
+        if not self.drafts:
+            return text
+        if kept.drafts is None:
+            return f"{text}; its profile has no rule that shortens hits where tokens are drafted"
+        return (
+            f"{text}; where it drafts, each hit is {kept.drafts.granules} granule(s) shorter "
+            f"({kept.drafts.origin})"
+        )
 
     @property
     def layout_note(self) -> str:
@@ -162,6 +187,7 @@ def deployment_for(
     window_eviction: str = "lru",
     choose: bool = False,
     share_link: bool = False,
+    drafts: bool = False,
     **deployment: Any,
 ) -> CacheDeployment:
     """A deployment on a whole node by names or paths; raises `InputError` for what is unknown.
@@ -191,6 +217,7 @@ def deployment_for(
         window_eviction=parse_eviction(window_eviction).name,
         choose=choose,
         share_link=share_link,
+        drafts=drafts,
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
         price_text="" if price is None else price.describe(sold_as),
     )
@@ -250,6 +277,7 @@ def restore_setup(
             write=deployment.write,
             page_eviction=deployment.page_eviction,
             window_eviction=deployment.window_eviction,
+            draft_granules=deployment.draft_granules,
         )
 
     return timer, rules

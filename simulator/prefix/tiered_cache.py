@@ -91,7 +91,10 @@ class TierCheckpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRules:
-    """All that decides what is kept, where and for how long."""
+    """All that decides what is kept, where and for how long.
+
+    `draft_granules`: of a hit, which an engine that drafts computes again.
+    """
 
     policy: WindowPolicy
     geometry: WindowGeometry
@@ -99,6 +102,7 @@ class CacheRules:
     write: WritePolicy
     page_eviction: str = "lru"
     window_eviction: str = "lru"
+    draft_granules: int = 0
 
     @property
     def granule_tokens(self) -> int:
@@ -113,6 +117,7 @@ class CacheRules:
             geometry=self.geometry,
             granule_tokens=self.granule_tokens,
             clipped=True,
+            draft_granules=self.draft_granules,
         )
 
     def check(self) -> None:
@@ -285,7 +290,7 @@ class TieredCache:
         resumed = hit.loaded_tokens
         if hit.replay is not None:
             # Rows of a replay are exact from its boundary on, where a window may be kept again.
-            resumed = known - hit.rounding_tokens - 1
+            resumed = known - hit.rounding_tokens - hit.drafted_tokens - 1
         block = self.block_tokens
         covered = path[-1].end * block
         whole = whole_granules(min(prompt, covered), block)
@@ -294,11 +299,18 @@ class TieredCache:
         span = StoredSpan(
             resumed=resumed,
             known=min(known, own),
-            resend=min(prompt - 1, own),
+            resend=self._resent(min(prompt - 1, own)),
             prompt=whole,
             end=whole_granules(min(end, covered), block),
         )
         return self.rules.policy.kept(span, self.rules.granule_tokens)
+
+    def _resent(self, tokens: int) -> int:
+        """Where an equal prompt resumes: an engine that drafts takes granules off its hit."""
+        if not self.rules.draft_granules:
+            return tokens
+        granule = self.rules.granule_tokens
+        return max(0, whole_granules(tokens, granule) - self.rules.draft_granules * granule)
 
     def _store_pages(self, path: Sequence[Segment], runs: Runs, now_s: float) -> Sequence[Segment]:
         """Pages of a path to the tiers that take them; returns the path as it is afterwards."""
