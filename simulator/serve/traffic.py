@@ -95,9 +95,8 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
     count = shape.requests
     inputs = _lengths(draw, shape.input_tokens, shape.range_ratio, count)
     shared = shape.shared_prefix_tokens
-    least = shared + (shared > 0)
-    notes = _made_notes(shape, inputs, least)
-    inputs = np.maximum(inputs, least)
+    notes = _made_notes(shape, inputs)
+    inputs = np.maximum(inputs, shared)
     offsets, first, counts = _blocks(shape, inputs)
     none = np.full(count, NO_TIME, dtype=np.int64)
     return Trace(
@@ -116,14 +115,14 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
     )
 
 
-def _made_notes(shape: FixedShape, inputs: Ints, least: int) -> tuple[str, ...]:
+def _made_notes(shape: FixedShape, inputs: Ints) -> tuple[str, ...]:
     """What is asked for of lengths and is not made so."""
     notes, shared = [], shape.shared_prefix_tokens
-    short = int((inputs < least).sum())
+    short = int((inputs < shared).sum())
     if short:
         notes.append(
             f"{short:,} of {len(inputs):,} inputs were drawn shorter than the {shared:,} shared "
-            f"tokens and one of their own, and are made {least:,} tokens long"
+            "tokens, and are made as long"
         )
     if shared % MADE_BLOCK_TOKENS:
         notes.append(
