@@ -12,7 +12,7 @@ from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import NOT_OF_A_NODE, OPTIONS, takes_deployment
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
 from simulator.cli.prefix_reference import count_reference
-from simulator.cli.traffic_options import asked_of, takes_traffic, transforms_of
+from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic, transforms_of
 
 if TYPE_CHECKING:
     from simulator.prefix.comparison import CacheDeployment, PolicyRow
@@ -153,6 +153,7 @@ def compare(
             block_tokens=block_tokens,
             spread_seed=spread_seed,
             over_limit=over_limit,
+            **reading_of(traffic),
             max_input_tokens=None
             if stored is None
             else stored.asked.config.max_position_embeddings,

@@ -22,6 +22,27 @@ def _option(kind: Any, text: str, *names: str, metavar: str | None = None) -> An
 
 
 OPTIONS: dict[str, tuple[Any, Any]] = {
+    "columns": (
+        _option(
+            str | None,
+            "Columns of a CSV or JSONL of no known format: time=NAME:ms,input=NAME,output=NAME,"
+            "session=NAME; also wait, cached, ids.",
+            metavar="PART=NAME,...",
+        ),
+        None,
+    ),
+    "ignore": (
+        _option(str | None, "Columns that may be left out.", metavar="NAME,..."),
+        None,
+    ),
+    "estimate_tokens": (
+        _option(
+            float | None,
+            "Estimate lengths of text at so many characters a token.",
+            metavar="CHARACTERS",
+        ),
+        None,
+    ),
     "live": (
         _option(
             int | None,
@@ -43,6 +64,19 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "warm_up": (_option(int, "Requests that fill the cache first and are not counted."), 0),
 }
+
+
+_READING = ("columns", "ignore", "estimate_tokens")
+
+
+def reading_of(traffic: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the group that say how a file is read, as `read_trace` takes them."""
+    names = (traffic["ignore"] or "").split(",")
+    return {
+        "columns": traffic["columns"],
+        "ignore": tuple(name.strip() for name in names if name.strip()),
+        "chars_per_token": traffic["estimate_tokens"],
+    }
 
 
 def takes_traffic(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +105,7 @@ def transforms_of(traffic: Mapping[str, Any]) -> Transforms:
     """What the options ask for; raises InputError for a window that is none."""
     from workloads.traffic.transforms import Transforms
 
-    given = dict(traffic)
+    given = {name: value for name, value in traffic.items() if name not in _READING}
     text = given.pop("window")
     return Transforms(window_s=None if text is None else _window(text), **given)
 

@@ -15,6 +15,7 @@ from workloads.traffic.readers import read_trace
 from workloads.traffic.synth_files import write_synth
 from workloads.traffic.synth_spec import SynthSpec
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Ints, Trace
+from workloads.traffic.transforms import Transforms
 
 MADE_BLOCK_TOKENS = 64
 Floats = NDArray[np.float64]
@@ -46,8 +47,8 @@ def _asked(scenario: Scenario) -> Trace:
         return made_trace(traffic.made, scenario.seed)
     spec = traffic.synth_spec(scenario.seed)
     if spec is not None:
-        return _cut(_drawn(spec), traffic)
-    return _cut(_read(traffic), traffic)
+        return _cut(_drawn(spec), traffic, scenario.seed)
+    return _cut(_read(traffic), traffic, scenario.seed)
 
 
 def _drawn(spec: SynthSpec) -> Trace:
@@ -58,16 +59,21 @@ def _drawn(spec: SynthSpec) -> Trace:
         return replace(read_trace(path, strict=True), name="synthetic")
 
 
-def _cut(trace: Trace, traffic: Traffic) -> Trace:
+def _cut(trace: Trace, traffic: Traffic, seed: int) -> Trace:
+    asked = Transforms(window_s=traffic.window_s, sample=traffic.sample, sample_seed=seed)
+    trace = asked.apply(trace)
     return trace if traffic.first is None else first_requests(trace, traffic.first)
 
 
 def _read(traffic: Traffic) -> Trace:
     assert traffic.trace is not None
-    if traffic.spread_seed is None:
-        trace = read_trace(traffic.trace)
-    else:
-        trace = read_trace(traffic.trace, spread_seed=traffic.spread_seed)
+    trace = read_trace(
+        traffic.trace,
+        spread_seed=traffic.spread_seed,
+        columns=traffic.columns,
+        ignore=traffic.ignore,
+        chars_per_token=traffic.estimate_tokens,
+    )
     if not len(trace):
         raise InputError(f"{traffic.trace}: the trace has no request")
     return trace

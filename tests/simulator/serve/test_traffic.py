@@ -66,7 +66,8 @@ def test_lengths_that_are_not_made_as_asked_are_told() -> None:
     assert 0 < short < 500
     assert (trace.input_tokens == np.maximum(plain.input_tokens, 300)).all()
     assert trace.notes == (
-        f"{short} of 500 inputs were drawn shorter than the 300 shared tokens, and are made as long",
+        f"{short} of 500 inputs were drawn shorter than the 300 shared tokens, and are made as "
+        "long",
         "of 300 shared tokens 256 can be found again: prompts are told apart in blocks of 64",
     )
 
