@@ -170,13 +170,15 @@ class CacheLayout(Cited):
     """What an engine stores, and how it divides memory.
 
     `page_tokens`: tokens of a logical page, which the scheduler and the page table count in;
-    `hit_tokens`: a prefix hit is a multiple of it. `context_parallel`: ranks may share the entries
-    of a request, each holding a part of them. `chip`: what it runs on (absent: any). `loads`:
+    `hit_tokens`: a prefix hit is a multiple of it; `hit_scales`: it grows with other pages.
+    `context_parallel`: ranks may share the entries of a request, each holding a part of them.
+    `chip`: what it runs on (absent: any). `loads`:
     how prefixes are loaded from lower tiers (absent: layer by layer).
     """
 
     page_tokens: Whole
     hit_tokens: Whole
+    hit_scales: bool = False
     retention: Retention
     memory: MemoryShare
     context_parallel: bool = False
