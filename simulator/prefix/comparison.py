@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,8 @@ from workloads.traffic.trace import Trace
 
 # Contexts at which the time of a reply token is costed; it changes little in between.
 _REPLY_STEP_TOKENS = 4096
+# Requests times policies from which on processes of their own gain more than they cost to start.
+_WORTH_PROCESSES = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,25 +162,51 @@ def compare_policies(
     Assumes: every chip of the deployment holds a share of each prompt's cache and loads it at the
     bandwidth that a tier states for the node; a prompt served alone takes the time of all chips.
     """
-    timer, rules_of = restore_setup(deployment)
     check_block_ids(trace)
-    rows = []
-    for number, policy in enumerate(policies):
-        cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
-        replay = Replay(
-            trace,
-            cache,
-            replace(timer, rows_with_pages=policy.everywhere),
-            ReplayRules(
-                choose=deployment.choose,
-                share_link=deployment.share_link,
-                token_ns=_rounded(timer.token_ns),
-            ),
-        )
-        before = number * len(trace)
-        totals = replay.run(None if advance is None else _shifted(advance, before))
-        rows.append(policy_row(totals, deployment))
-    return rows
+    jobs = min(len(policies), os.cpu_count() or 1)
+    if jobs == 1 or len(policies) * len(trace) < _WORTH_PROCESSES:
+        setup = restore_setup(deployment)
+        return [
+            _replayed(trace, policy, deployment, setup, _shifted(advance, number * len(trace)))
+            for number, policy in enumerate(policies)
+        ]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        runs = [pool.submit(_replay_apart, trace, policy, deployment) for policy in policies]
+        for number, run in enumerate(as_completed(runs), 1):
+            run.result()  # the first fault ends the comparison
+            if advance is not None:
+                advance(number * len(trace))
+        return [run.result() for run in runs]
+
+
+Setup = tuple[RestoreTimer, Callable[[WindowPolicy], CacheRules]]
+
+
+def _replay_apart(trace: Trace, policy: WindowPolicy, deployment: CacheDeployment) -> PolicyRow:
+    """One policy in a process of its own."""
+    return _replayed(trace, policy, deployment, restore_setup(deployment), None)
+
+
+def _replayed(
+    trace: Trace,
+    policy: WindowPolicy,
+    deployment: CacheDeployment,
+    setup: Setup,
+    advance: Callable[[int], None] | None,
+) -> PolicyRow:
+    timer, rules_of = setup
+    cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
+    replay = Replay(
+        trace,
+        cache,
+        replace(timer, rows_with_pages=policy.everywhere),
+        ReplayRules(
+            choose=deployment.choose,
+            share_link=deployment.share_link,
+            token_ns=_rounded(timer.token_ns),
+        ),
+    )
+    return policy_row(replay.run(advance), deployment)
 
 
 def deployment_for(
@@ -338,5 +369,5 @@ def _rounded(token_ns: Callable[[int], int]) -> Callable[[int], int]:
     return rounded
 
 
-def _shifted(advance: Callable[[int], None], before: int) -> Callable[[int], None]:
-    return lambda served: advance(before + served)
+def _shifted(advance: Callable[[int], None] | None, before: int) -> Callable[[int], None] | None:
+    return None if advance is None else lambda served: advance(before + served)

@@ -58,13 +58,14 @@ def tokens_before(facts: ObjectFacts) -> float:
 class EvictionPolicy:
     """`rank(usage, facts)`: the lowest leaves first. `lifetime_s`: unused for longer is gone.
 
-    `by_age`: the rank asks when an object was stored.
+    `by_age`: the rank asks when an object was stored. `by_turn`: it is the turn of the last use.
     """
 
     name: str
     rank: Callable[[Usage, ObjectFacts], float]
     lifetime_s: float | None = None
     by_age: bool = False
+    by_turn: bool = False
 
     def same(self, one: Usage, other: Usage) -> bool:
         """Whether two neighbours that were last used together will go on to rank alike.
@@ -78,7 +79,7 @@ class EvictionPolicy:
 
 def _lru(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
     _no_value("lru", value)
-    return EvictionPolicy(name="lru", rank=lambda usage, facts: usage.turn)
+    return EvictionPolicy(name="lru", rank=lambda usage, facts: usage.turn, by_turn=True)
 
 
 def _fifo(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
@@ -104,7 +105,10 @@ def _ttl(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
             "0, such as 'ttl:300'"
         )
     return EvictionPolicy(
-        name=f"ttl:{value}", rank=lambda usage, facts: usage.turn, lifetime_s=lifetime_s
+        name=f"ttl:{value}",
+        rank=lambda usage, facts: usage.turn,
+        lifetime_s=lifetime_s,
+        by_turn=True,
     )
 
 

@@ -42,6 +42,8 @@ class SegmentPool:
         self._heap: list[tuple[float, int, int, Segment]] = []
         self._turn = 0
         self._pushed = 0
+        # Nothing is ranked before something has to leave: pools that never fill have no heap.
+        self._ranked = False
         index.serve(self)
 
     def __contains__(self, segment: Segment) -> bool:
@@ -187,6 +189,11 @@ class SegmentPool:
         self, own: set[Segment] | None, passed: list[Segment] | None = None
     ) -> Segment | None:
         """Takes the evictable end of the lowest rank off the heap; own ones go to `passed`."""
+        if not self._ranked:
+            self._ranked = True
+            for segment, held in self._held.items():
+                if not held.children:
+                    self._push(segment, held)
         while self._heap:
             rank, turn, _, segment = heapq.heappop(self._heap)
             usage = self._held.get(segment)
@@ -203,12 +210,13 @@ class SegmentPool:
         """Whether an entry of the heap still says what holds for an evictable segment."""
         if usage.children or turn != usage.turn:
             return False
-        return rank == self.eviction.rank(usage, self._facts(segment))
+        return rank == self._rank(segment, usage)
 
     def _push(self, segment: Segment, usage: Usage) -> None:
+        if not self._ranked:
+            return
         self._pushed += 1
-        rank = self.eviction.rank(usage, self._facts(segment))
-        heapq.heappush(self._heap, (rank, usage.turn, self._pushed, segment))
+        heapq.heappush(self._heap, (self._rank(segment, usage), usage.turn, self._pushed, segment))
         if len(self._heap) > 2 * len(self._held) + 64:
             self._rebuild()
 
@@ -221,6 +229,11 @@ class SegmentPool:
                 live[segment] = (rank, turn, pushed, segment)
         self._heap = list(live.values())
         heapq.heapify(self._heap)
+
+    def _rank(self, segment: Segment, usage: Usage) -> float:
+        if self.eviction.by_turn:
+            return usage.turn
+        return self.eviction.rank(usage, self._facts(segment))
 
     def _facts(self, segment: Segment) -> ObjectFacts:
         """Of the last block, which is the first to leave: the same however segments are cut."""

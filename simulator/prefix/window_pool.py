@@ -71,6 +71,7 @@ class WindowPool:
         self._heap: list[tuple[float, int, int, Checkpoint]] = []
         self._turn = 0
         self._count = 0
+        self._ranked = False  # as in a pool of segments
         index.serve(self)
 
     @property
@@ -195,6 +196,11 @@ class WindowPool:
         self._remove(lowest)
 
     def _lowest(self) -> Checkpoint | None:
+        if not self._ranked:
+            self._ranked = True
+            for shelf in self._at.values():
+                for found in shelf.held.values():
+                    self._push(found)
         while self._heap:
             rank, turn, _, found = heapq.heappop(self._heap)
             if self._is_held(found) and turn == found.usage.turn and rank == self._rank(found):
@@ -206,12 +212,16 @@ class WindowPool:
 
     def _rank(self, found: Checkpoint) -> float:
         """What a lost window costs is the tokens back to the checkpoint before it."""
+        if self.eviction.by_turn:
+            return found.usage.turn
         facts = ObjectFacts(
             end_token=found.token, tokens=min(found.token, self._period), nbytes=self._bytes
         )
         return self.eviction.rank(found.usage, facts)
 
     def _push(self, found: Checkpoint) -> None:
+        if not self._ranked:
+            return
         self._turn += 1
         entry = (self._rank(found), found.usage.turn, self._turn, found)
         heapq.heappush(self._heap, entry)
