@@ -272,7 +272,8 @@ def too_small(
             lacks = []
             if store.pages.capacity_blocks == 0:
                 lacks.append(f"a block of {block_tokens:,} tokens ({store.block_bytes:,} B)")
-            windows = store.tier.capacity_bytes * store.tier.window_share
+            share = store.tier.window_share
+            windows = store.tier.capacity_bytes * (1 if share is None else share)
             if policy.stores_windows and windows < store.checkpoint_bytes:
                 lacks.append(f"a window ({store.checkpoint_bytes:,} B)")
             if lacks:

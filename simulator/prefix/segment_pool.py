@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from simulator.prefix.eviction import EvictionPolicy, ObjectFacts, Usage
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment import Segment
+from simulator.prefix.shared_room import SharedRoom
 
 Evicted = Callable[[Segment, Usage], None]
 
@@ -15,7 +16,8 @@ Evicted = Callable[[Segment, Usage], None]
 class SegmentPool:
     """Blocks of one kind in one tier.
 
-    `capacity_blocks`: None is unlimited. `on_evict` is called with what left, once the call that
+    `capacity_blocks`: None is unlimited. `room`: bytes that it shares with another pool instead.
+    `on_evict` is called with what left, once the call that
     made it leave has stored all it could.
     A block is held once, however many prompts share it.
     """
@@ -28,6 +30,7 @@ class SegmentPool:
         *,
         block_bytes: int = 1,
         on_evict: Evicted | None = None,
+        room: SharedRoom | None = None,
     ) -> None:
         self.index = index
         self.capacity_blocks = capacity_blocks
@@ -44,6 +47,9 @@ class SegmentPool:
         self._pushed = 0
         # Nothing is ranked before something has to leave: pools that never fill have no heap.
         self._ranked = False
+        self._room = room
+        if room is not None:
+            room.join(self)
         index.serve(self)
 
     def __contains__(self, segment: Segment) -> bool:
@@ -70,7 +76,7 @@ class SegmentPool:
                 self._push(oldest, usage)
                 break
             self._remove(oldest)
-        self._announce()
+        self.announce()
 
     def store(self, path: Sequence[Segment], now_s: float = 0.0) -> int:
         """Touch what is held of a path and hold the rest, from the root on, as far as it fits.
@@ -82,6 +88,8 @@ class SegmentPool:
         own = set(path)
         for segment in path:
             segment.pins += 1
+        if self._room is not None:
+            self._room.guard(path)
         added, last = 0, None
         for segment in missing:
             free = self._make_room(segment.count, own)
@@ -89,6 +97,8 @@ class SegmentPool:
                 break
             last = segment if free >= segment.count else self.index.split(segment, free)
             own.add(last)
+            if self._room is not None:
+                self._room.guard([last])
             self._hold(last, now_s)
             added += last.count
             if last is not segment:
@@ -99,7 +109,7 @@ class SegmentPool:
         if last is not None and not self._held[last].children:
             self._push(last, self._held[last])
         self.stored_blocks += added
-        self._announce()
+        self.announce()
         return added
 
     def touch(
@@ -109,7 +119,7 @@ class SegmentPool:
 
         `hit`: it counts as one, and is no new copy of what is held already.
         """
-        self._turn += 1
+        self._turn = self._next_turn()
         missing = []
         for segment in path:
             usage = self._held.get(segment)
@@ -132,7 +142,7 @@ class SegmentPool:
         self.capacity_blocks = capacity_blocks
         if self.used_blocks > capacity_blocks:
             self._make_room(0, set())
-            self._announce()
+            self.announce()
 
     def on_split(self, head: Segment, tail: Segment) -> None:
         """A held segment has been split: so has what is remembered of it."""
@@ -169,6 +179,9 @@ class SegmentPool:
 
     def _make_room(self, wanted: int, own: set[Segment]) -> int:
         """Free blocks after others have left for `wanted`; at most `wanted`."""
+        if self._room is not None:
+            self._room.make(wanted * self.block_bytes)
+            return min(wanted, max(0, self._room.free_bytes) // self.block_bytes)
         if self.capacity_blocks is None:
             return wanted
         passed: list[Segment] = []
@@ -184,6 +197,44 @@ class SegmentPool:
         for segment in passed:
             self._push(segment, self._held[segment])
         return min(wanted, self.capacity_blocks - self.used_blocks)
+
+    @property
+    def used_bytes(self) -> int:
+        """What it holds."""
+        return self.used_blocks * self.block_bytes
+
+    def lowest_rank(self) -> float | None:
+        """Rank of the end that would leave next, but for what is guarded."""
+        lowest = self._lowest_free()
+        if lowest is None:
+            return None
+        self._push(lowest, self._held[lowest])
+        return self._rank(lowest, self._held[lowest])
+
+    def evict_lowest(self, most_bytes: int) -> None:
+        """Let that end go, or its last blocks where they are enough."""
+        lowest = self._lowest_free()
+        if lowest is None:
+            return
+        blocks = -(-most_bytes // self.block_bytes)
+        if lowest.count > blocks:
+            self.index.split(lowest, lowest.count - blocks)
+        self._remove(lowest)
+
+    def _lowest_free(self) -> Segment | None:
+        passed: list[Segment] = []
+        guarded = self._room.guarded if self._room is not None else set()
+        while (lowest := self._lowest(None)) is not None and lowest in guarded:
+            passed.append(lowest)
+        for segment in passed:
+            self._push(segment, self._held[segment])
+        return lowest
+
+    def _next_turn(self) -> int:
+        if self._room is None:
+            return self._turn + 1
+        self._room.turn += 1
+        return self._room.turn
 
     def _lowest(
         self, own: set[Segment] | None, passed: list[Segment] | None = None
@@ -247,7 +298,7 @@ class SegmentPool:
         self.evicted_blocks += segment.count
         self._release(segment)
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
         """Tell of what left; it is out of the index only afterwards."""
         leaving, self._leaving = self._leaving, []
         for segment, usage in leaving:

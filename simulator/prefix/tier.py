@@ -31,14 +31,15 @@ class Tier(StrictModel):
     """One place to keep cached state, for one node.
 
     `latency` of an object, of which `queue_depth` are under way at once. `window_share`: part of
-    the capacity that windows have for themselves, beside the compressed pages. The first tier is
+    the capacity that windows have for themselves, beside the compressed pages; null: they share
+    the room with pages, and whichever was used longest ago leaves first. The first tier is
     the device: nothing is moved to use it, so that it needs neither bandwidth nor latency.
     `drive_writes_per_day`: endurance over `warranty_years`.
     """
 
     name: Annotated[str, Field(min_length=1)]
     capacity: Bytes
-    window_share: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    window_share: Annotated[float, Field(ge=0, lt=1)] | None = 0.5
     read: BytesPerSecond | None = None
     write: BytesPerSecond | None = None
     latency: Seconds | None = None

@@ -19,6 +19,7 @@ from simulator.prefix.hit import Extent, HitRule, PrefixHit, Residency
 from simulator.prefix.prefix_index import Match, PrefixIndex, Runs
 from simulator.prefix.segment import Segment
 from simulator.prefix.segment_pool import SegmentPool
+from simulator.prefix.shared_room import SharedRoom
 from simulator.prefix.tier import Tier
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import StoredSpan
@@ -41,6 +42,7 @@ class TierStore:
     written_bytes: int = 0
     read_bytes: int = 0
     peak_bytes: int = 0
+    room: SharedRoom | None = None
 
     def count_pages(self, blocks: int, sizes: CachedBytes, now_s: float) -> None:
         """Blocks of the trace were written, in objects of the engine's pages."""
@@ -179,6 +181,7 @@ class TieredCache:
             store = next(s for s in self.stores if s.tier.name == load.tier)
             store.read_bytes += self.load_bytes(load.pool, load.tokens)
         pages = self._head(found.path, hit)
+        self._guard(pages)  # room that windows take is not that of the pages in use
         for upper, store in enumerate(self.stores):
             store.pages.touch(pages, now_s)
             if hit.restored_at and not self.rules.policy.everywhere:
@@ -188,6 +191,7 @@ class TieredCache:
                     self._write_window(upper, segment, hit.restored_at, usage.uses, now_s)
         if hit.restored_at and not self.rules.policy.everywhere:
             self._promote(self.index.holder_of(pages, hit.restored_at), hit.restored_at, now_s)
+        self._settle()
 
     def store(
         self, runs: Runs, prompt_tokens: int, end_tokens: int, hit: PrefixHit, now_s: float
@@ -200,9 +204,11 @@ class TieredCache:
         for segment in path:
             segment.pins += 1
         whole = self._store_pages(path, runs, now_s)
+        self._guard(whole)
         if not self.rules.policy.everywhere:
             for token in self._kept(path, prompt_tokens, end_tokens, hit):
                 self._store_window(self.index.holder_of(whole, token), token, now_s)
+        self._settle()
         for segment in path:
             segment.pins -= 1
         for segment in reversed(path):
@@ -211,6 +217,17 @@ class TieredCache:
         self.index.tidy()
         for store in self.stores:
             store.peak_bytes = max(store.peak_bytes, store.used_bytes)
+
+    def _guard(self, segments: Sequence[Segment]) -> None:
+        for store in self.stores:
+            if store.room is not None:
+                store.room.guard(segments)
+
+    def _settle(self) -> None:
+        """What left for others in a tier goes down, tier by tier."""
+        for store in self.stores:
+            if store.room is not None:
+                store.room.settle()
 
     def load_bytes(self, pool: str, tokens: int) -> int:
         """Bytes to load: pages by tokens, a window or its overlap rows whole."""
@@ -222,6 +239,12 @@ class TieredCache:
     def resize(self, place: int, capacity_bytes: int) -> None:
         """Change the size of a tier; what no longer fits leaves it."""
         store = self.stores[place]
+        if store.room is not None:
+            store.room.capacity_bytes = capacity_bytes
+            store.room.make(0)
+            self._settle()
+            self.index.tidy()
+            return
         for_windows = self._for_windows(store.tier, capacity_bytes)
         store.pages.resize((capacity_bytes - for_windows) // store.block_bytes)
         store.windows.resize(for_windows // store.checkpoint_bytes)
@@ -229,8 +252,9 @@ class TieredCache:
 
     def _for_windows(self, tier: Tier, capacity_bytes: int) -> int:
         """Part of a tier that windows have for themselves."""
-        keeps = self.rules.policy.stores_windows
-        return int(capacity_bytes * tier.window_share) if keeps else 0
+        if tier.window_share is None or not self.rules.policy.stores_windows:
+            return 0
+        return int(capacity_bytes * tier.window_share)
 
     def _open(self, place: int, tier: Tier) -> TierStore:
         sizes, rules = self.rules.sizes, self.rules
@@ -239,22 +263,28 @@ class TieredCache:
             per_token += sizes.row_bytes
         block_bytes = -(-round(per_token * 1e6) * self.block_tokens // 10**6)
         for_windows = self._for_windows(tier, tier.capacity_bytes)
+        shares = tier.window_share is None and rules.policy.stores_windows
+        room = SharedRoom(tier.capacity_bytes) if shares else None
         pages = SegmentPool(
             self.index,
             (tier.capacity_bytes - for_windows) // block_bytes,
             parse_eviction(rules.page_eviction),
             block_bytes=block_bytes,
             on_evict=partial(self._page_left, place),
+            room=room,
         )
         windows = WindowPool(
             self.index,
-            for_windows // sizes.checkpoint_bytes,
+            None if shares else for_windows // sizes.checkpoint_bytes,
             parse_eviction(rules.window_eviction),
             checkpoint_bytes=sizes.checkpoint_bytes,
             on_evict=partial(self._window_left, place),
+            room=room,
         )
         queue = WriteQueue(tier)
-        return TierStore(tier, pages, windows, block_bytes, sizes.checkpoint_bytes, queue)
+        return TierStore(
+            tier, pages, windows, block_bytes, sizes.checkpoint_bytes, queue, room=room
+        )
 
     def _extents(
         self, found: Match, prompt_tokens: int, stores: Sequence[TierStore]

@@ -56,9 +56,10 @@ def replay(
     share_link=False,
     geometry=GEOMETRY,
     sizes=SIZES,
+    tiers=None,
     **options,
 ):
-    tiers = tiers_of(*capacities)
+    tiers = tiers_of(*capacities) if tiers is None else tiers
     policy = parse_window_policy(name)
     rules = CacheRules(
         policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy(write), **options
