@@ -9,6 +9,7 @@ from typing import Any
 from reports.text_table import TextColumn
 from simulator.prefix.comparison import PolicyRow
 from simulator.prefix.replay import TierTotals
+from simulator.prefix.window_shares import SharedRow, share_text
 
 DASH = "–"
 
@@ -53,6 +54,23 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
         _column("chip-s\nsaved", [f"{row.chip_s_saved:,.0f}" for row in rows], 1),
         _column("$ per M in\nchips", [DASH if p is None else f"{p:.4f}" for p in price], 1),
         _column("and\nstorage", [DASH if p is None else f"{p:.4f}" for p in both], 1),
+    ]
+
+
+def share_columns(swept: Sequence[SharedRow]) -> list[TextColumn]:
+    """A line a policy, a column a division of the room; the best one last."""
+    if not swept:
+        return []
+    names = [share_text(share) for share in swept[0].shares]
+    return [
+        TextColumn(heading="policy", cells=[one.policy for one in swept], left=True),
+        *(
+            _column(name, [f"{one.rows[place].ttft_mean_s:.3f}" for one in swept])
+            for place, name in enumerate(names)
+        ),
+        _column("best", [share_text(one.shares[one.best]) for one in swept]),
+        _column("hit %\nthere", [f"{100 * one.best_row.hit_fraction:.2f}" for one in swept]),
+        _column("8 of 10\ndraws, s", [f"{one.p10_s:.3f}–{one.p90_s:.3f}" for one in swept], 1),
     ]
 
 

@@ -17,6 +17,7 @@ from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic, t
 if TYPE_CHECKING:
     from simulator.prefix.comparison import CacheDeployment, PolicyRow
     from simulator.prefix.window_policy import WindowPolicy
+    from simulator.prefix.window_shares import SharedRow
     from workloads.traffic.trace import Trace
 
 SCHEMA = "v4sim.prefix_tiers/1"
@@ -33,7 +34,7 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 _OF_TIERS = (
     *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
-    *("share_link", "drafts", "over_limit", "out"),
+    *("share_link", "drafts", "window_shares", "over_limit", "out"),
 )
 _OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
 
@@ -87,6 +88,14 @@ def compare(
     share_link: Annotated[
         bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
     ] = False,
+    window_shares: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Parts of every tier's room that windows have: shared (one room, LRU over both), "
+            "0.1, several with commas, or best (a sweep) [default: as the tiers say].",
+        ),
+    ] = None,
     drafts: Annotated[
         bool, typer.Option("--drafts", help="The engine drafts tokens: its rule may shorten hits.")
     ] = False,
@@ -122,11 +131,13 @@ def compare(
     from simulator.prefix.comparison import deployment_for
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
+    from simulator.prefix.window_shares import parse_shares
     from workloads.traffic.readers import read_trace
 
     unused = _check_options(context, reference)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
+    shares = None if window_shares is None else parse_shares(window_shares)
     transforms_of(traffic)  # said before anything is read
     if granule is not None and granule < 1:
         raise InputError(f"a granule of {granule} tokens: give at least 1")
@@ -165,7 +176,7 @@ def compare(
         read = replace(read, notes=(*read.notes, *unused))
         count_reference(read, chosen, capacities, evictions, deployment["model"], json, granule)
     else:
-        _on_tiers(read, chosen, stored, out, json)
+        _on_tiers(read, chosen, stored, out, json, shares)
 
 
 def _check_options(context: typer.Context, reference: bool) -> list[str]:
@@ -203,26 +214,33 @@ def _on_tiers(
     deployment: CacheDeployment,
     out: Path | None,
     json: Path | None,
+    shares: tuple[float | None, ...] | None = None,
 ) -> None:
     """Replay, write, print."""
     from simulator.cost.engine_notes import priced_as
     from simulator.cost.memory import room_note
     from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
+    from simulator.prefix.window_shares import at_shares
 
     if out is not None:
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot make directory {out}: {error.strerror}") from error
-    runs = len(policies) * len(trace)
+    runs = len(policies) * len(trace) * len(shares or (0,))
     with error_console().status("replaying") as status:
 
         def advance(done: int) -> None:
             if done % 512 == 0:
                 status.update(f"replaying: {done:,} of {runs:,} requests")
 
-        rows = compare_policies(trace, policies, deployment, advance)
+        swept = at_shares(trace, policies, deployment, shares, advance) if shares else []
+        rows = (
+            [one.best_row for one in swept]
+            if swept
+            else compare_policies(trace, policies, deployment, advance)
+        )
         notes = [*trace.notes, rounding_note(trace.block_tokens, deployment.sizes.page_tokens)]
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
@@ -236,15 +254,58 @@ def _on_tiers(
         if unpriced:
             notes.append(f"storage costs leave out {', '.join(unpriced)}, without a price")
         notes.append(deployment.price_text or f"no price of {deployment.asked.chip.name} is known")
+        notes += _division(deployment, swept)
         data = _as_json(trace, deployment, rows, notes)
+        if swept:
+            data["window_shares"] = _shares_json(swept)
         written = []
         if out is not None:
             status.update("writing the page")
             written = _write(out, trace, deployment, rows, data)
         save_json(json, data)
-    _print(trace, deployment, rows, notes)
+    _print(trace, deployment, rows, notes, swept)
     for path in written:
         console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _division(deployment: CacheDeployment, swept: list[SharedRow]) -> list[str]:
+    """How tiers divide their room between windows and pages, and what that decides."""
+    from simulator.prefix.window_shares import ranking_text, share_text
+
+    if swept:
+        each = ", ".join(f"{one.policy} {share_text(one.shares[one.best])}" for one in swept)
+        text = f"windows' part of every tier's room, at the best for each policy: {each}"
+        return [text, ranking_text(swept)]
+    parts = ", ".join(f"{t.name} {share_text(t.window_share)}" for t in deployment.tiers)
+    return [
+        f"windows' part of the room, as the tiers say: {parts}; it may decide the ranking: "
+        "--window-shares shared,0.1,0.3,0.6 or best shows each policy at its best"
+    ]
+
+
+def _shares_json(swept: list[SharedRow]) -> dict[str, Any]:
+    from simulator.prefix.window_shares import ranking_text, share_text
+
+    return {
+        "ranking": ranking_text(swept),
+        "policies": [
+            {
+                "policy": one.policy,
+                "best_share": share_text(one.shares[one.best]),
+                "ttft_mean_p10_s": one.p10_s,
+                "ttft_mean_p90_s": one.p90_s,
+                "curve": [
+                    {
+                        "share": share_text(share),
+                        "ttft_mean_s": row.ttft_mean_s,
+                        "hit_fraction": row.hit_fraction,
+                    }
+                    for share, row in zip(one.shares, one.rows, strict=True)
+                ],
+            }
+            for one in swept
+        ],
+    }
 
 
 def _write_notes(rows: list[PolicyRow]) -> list[str]:
@@ -353,14 +414,28 @@ def _write(
 
 
 def _print(
-    trace: Trace, deployment: CacheDeployment, rows: list[PolicyRow], notes: list[str]
+    trace: Trace,
+    deployment: CacheDeployment,
+    rows: list[PolicyRow],
+    notes: list[str],
+    swept: list[SharedRow],
 ) -> None:
-    from reports.prefix_table import comparison_answer, hit_columns, tier_columns
+    from reports.prefix_table import comparison_answer, hit_columns, share_columns, tier_columns
     from reports.text_table import left_out, text_table, wrapped
 
     width = console().width
     console().print(wrapped(comparison_answer(rows, trace.name), width), style="bold")
+    shared = [("Mean first token (s) by the windows' part of the room", share_columns(swept))]
+    if swept:
+        from simulator.prefix.window_shares import pareto_front, ranking_text
+
+        front = ", ".join(row.totals.policy for row in pareto_front(rows))
+        console().print(wrapped(f"By room: {ranking_text(swept)}", width))
+        console().print(
+            wrapped(f"Beaten by none in first tokens, bytes and money at once: {front}.", width)
+        )
     for title, columns in (
+        *(shared if swept else []),
         (f"Hits and first tokens, {_machine(deployment)}", hit_columns(rows)),
         ("Storage", tier_columns(rows)),
     ):
