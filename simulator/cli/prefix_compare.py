@@ -69,7 +69,11 @@ def compare(
         str | None, typer.Option(metavar="LIST", help="Also one pool of so many tokens: 0.3M,1M.")
     ] = None,
     eviction: Annotated[
-        str, typer.Option(help="Of that pool: lru, fifo, cost, ttl:SECONDS, belady (the bound).")
+        str,
+        typer.Option(
+            help="Of that pool: lru, fifo, cost, ttl:SECONDS, lfu:REQUESTS, gdsf, "
+            "predict:SECONDS, sieve, s3fifo, arc, belady (the bound); several with commas.",
+        ),
     ] = "lru",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[

@@ -14,6 +14,7 @@ import numpy as np
 
 from simulator.basis.errors import InputError
 from simulator.prefix.belady import belady_hits, know_future
+from simulator.prefix.block_pool import BLOCK_POLICIES, block_hits, parse_block_policy
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.cached_prompts import CachedPrompts, TraceRuns
 from simulator.prefix.eviction import EvictionPolicy, parse_eviction
@@ -227,11 +228,12 @@ def granule_hits(
 def eviction_name(text: str) -> str:
     """An eviction policy's name as written, known to be one; `InputError` for a typo."""
     name = text.strip().lower()
-    if name != BELADY:
+    if name != BELADY and parse_block_policy(name) is None:
         try:
             parse_eviction(name)
         except InputError as error:
-            raise InputError(f"{error.message}, {BELADY}") from None
+            others = ", ".join((*BLOCK_POLICIES, BELADY))
+            raise InputError(f"{error.message}, {others}") from None
     return name
 
 
@@ -285,6 +287,9 @@ def _held_by(trace: Trace, eviction: str, advance: Advance | None) -> tuple[str,
     if eviction == BELADY:
         future = know_future(list(run_lists(trace)))
         return BELADY, lambda blocks: belady_hits(future, blocks)
+    make = parse_block_policy(eviction)
+    if make is not None:
+        return eviction, lambda blocks: block_hits(trace, make, blocks, advance)
     policy = parse_eviction(eviction)
     if policy.name == "lru":
         groups = reuse_groups(run_lists(trace), len(trace), advance)
