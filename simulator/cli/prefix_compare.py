@@ -72,7 +72,8 @@ def compare(
         str,
         typer.Option(
             help="Of that pool: lru, fifo, cost, ttl:SECONDS, lfu:REQUESTS, gdsf, "
-            "predict:SECONDS, sieve, s3fifo, arc, belady (the bound); several with commas.",
+            "predict:SECONDS, sieve, s3fifo, arc; bounds: belady (the best for blocks of one "
+            "size), pfoo (a relaxation that none passes).",
         ),
     ] = "lru",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
@@ -465,5 +466,5 @@ def _evictions(text: str) -> list[str]:
 
     names = [eviction_name(word) for word in text.split(",") if word.strip()]
     if not names:
-        raise InputError("no eviction policy given: write lru, fifo, cost, ttl:SECONDS or belady")
+        raise InputError("no eviction policy given: write lru, fifo, arc, belady or another")
     return list(dict.fromkeys(names))

@@ -92,6 +92,8 @@ def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
     if counts.capacities:
         console().print("\nOne shared pool of bounded size, windows left aside", style="bold")
         console().print(text_table(_capacity_columns(counts), width))
+        for line in _gaps(counts):
+            console().print(wrapped(line, width))
     for note in notes:
         console().print(wrapped(note, width), style="dim")
 
@@ -140,6 +142,22 @@ def _capacity_columns(counts: ReferenceCounts) -> list[TextColumn]:
         TextColumn(heading="served", cells=served, rank=1),
         TextColumn(heading="peak blocks", cells=[f"{row.peak_blocks:,}" for row in rows], rank=2),
     ]
+
+
+def _gaps(counts: ReferenceCounts) -> list[str]:
+    """How far the two bounds are apart, where both were asked for."""
+    hits = {(row.eviction, row.capacity_tokens): row.hit_tokens for row in counts.capacities}
+    lines = []
+    for eviction, tokens in hits:
+        upper = hits.get(("pfoo", tokens))
+        if eviction == "belady" and upper is not None:
+            low = hits[eviction, tokens]
+            lines.append(
+                f"{tokens:,} tokens: the best policy hits {_percent(low, counts)} at least and "
+                f"{_percent(upper, counts)} at most, {_percent(upper - low, counts)} apart; for "
+                "blocks of one size it is the former."
+            )
+    return lines
 
 
 def _percent(tokens: int, counts: ReferenceCounts) -> str:

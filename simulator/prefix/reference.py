@@ -15,6 +15,7 @@ import numpy as np
 from simulator.basis.errors import InputError
 from simulator.prefix.belady import belady_hits, know_future
 from simulator.prefix.block_pool import BLOCK_POLICIES, block_hits, parse_block_policy
+from simulator.prefix.bounds import pfoo_hits
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.cached_prompts import CachedPrompts, TraceRuns
 from simulator.prefix.eviction import EvictionPolicy, parse_eviction
@@ -40,6 +41,7 @@ from workloads.traffic.trace import Trace
 from workloads.traffic.transforms import order_text
 
 BELADY = "belady"
+PFOO = "pfoo"
 Held = Callable[[int], tuple[Ints, int]]
 
 
@@ -228,11 +230,11 @@ def granule_hits(
 def eviction_name(text: str) -> str:
     """An eviction policy's name as written, known to be one; `InputError` for a typo."""
     name = text.strip().lower()
-    if name != BELADY and parse_block_policy(name) is None:
+    if name not in (BELADY, PFOO) and parse_block_policy(name) is None:
         try:
             parse_eviction(name)
         except InputError as error:
-            others = ", ".join((*BLOCK_POLICIES, BELADY))
+            others = ", ".join((*BLOCK_POLICIES, BELADY, PFOO))
             raise InputError(f"{error.message}, {others}") from None
     return name
 
@@ -287,6 +289,9 @@ def _held_by(trace: Trace, eviction: str, advance: Advance | None) -> tuple[str,
     if eviction == BELADY:
         future = know_future(list(run_lists(trace)))
         return BELADY, lambda blocks: belady_hits(future, blocks)
+    if eviction == PFOO:
+        future = know_future(list(run_lists(trace)))
+        return PFOO, lambda blocks: (pfoo_hits(future, blocks), blocks)
     make = parse_block_policy(eviction)
     if make is not None:
         return eviction, lambda blocks: block_hits(trace, make, blocks, advance)
