@@ -50,7 +50,9 @@ def compare(
         str,
         typer.Option(
             help="Window policies: full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, "
-            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, engine (its own); + joins."
+            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, engine (its own); + joins; "
+            "hbm=A/dram=B keeps something else in every tier (others as the last), with semicolons "
+            "between policies."
         ),
     ] = "full,periodic:512,boundary,periodic:4096+boundary,zero",
     reference: Annotated[

@@ -18,7 +18,7 @@ class Usage:
 
     `turn`, `stored_turn`: count of accesses to the pool at the last use and when it was stored.
     `used_s`: clock at the last use. `uses`: hits since it was stored. `children`: objects held that
-    need this one.
+    need this one. `rows`: the window rows of its tokens were computed with it.
     """
 
     turn: int
@@ -26,10 +26,11 @@ class Usage:
     used_s: float
     uses: int = 0
     children: int = 0
+    rows: bool = True
 
     def copy(self) -> Usage:
         """The same facts for a part that was split off."""
-        return Usage(self.turn, self.stored_turn, self.used_s, self.uses, self.children)
+        return Usage(self.turn, self.stored_turn, self.used_s, self.uses, self.children, self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,8 @@ class EvictionPolicy:
 
         Write policies ask no more of the uses than whether there was one.
         """
+        if one.rows != other.rows:
+            return False
         if self.by_age and one.stored_turn != other.stored_turn:
             return False
         return one.used_s == other.used_s and bool(one.uses) == bool(other.uses)

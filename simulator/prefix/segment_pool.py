@@ -78,11 +78,12 @@ class SegmentPool:
             self._remove(oldest)
         self.announce()
 
-    def store(self, path: Sequence[Segment], now_s: float = 0.0) -> int:
+    def store(self, path: Sequence[Segment], now_s: float = 0.0, without_rows: int = 0) -> int:
         """Touch what is held of a path and hold the rest, from the root on, as far as it fits.
 
         Returns the blocks that were added. Others leave for it, never a part of the path itself;
-        what does not fit is left out of the pool.
+        what does not fit is left out of the pool. The first `without_rows` blocks were not
+        computed, so that their window rows are not there.
         """
         missing = self.touch(path, now_s, hit=False)
         own = set(path)
@@ -100,6 +101,7 @@ class SegmentPool:
             if self._room is not None:
                 self._room.guard([last])
             self._hold(last, now_s)
+            self._held[last].rows = last.start >= without_rows
             added += last.count
             if last is not segment:
                 break

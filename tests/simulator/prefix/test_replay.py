@@ -60,7 +60,7 @@ def replay(
     **options,
 ):
     tiers = tiers_of(*capacities) if tiers is None else tiers
-    policy = parse_window_policy(name)
+    policy = parse_window_policy(name) if isinstance(name, str) else name
     rules = CacheRules(
         policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy(write), **options
     )
