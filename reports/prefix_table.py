@@ -9,6 +9,7 @@ from typing import Any
 from reports.text_table import TextColumn
 from simulator.prefix.comparison import PolicyRow
 from simulator.prefix.replay import TierTotals
+from simulator.prefix.window_shares import SharedRow, share_text
 
 DASH = "–"
 
@@ -18,7 +19,8 @@ def comparison_answer(rows: Sequence[PolicyRow], name: str) -> str:
     best = min(rows, key=lambda row: row.ttft_mean_s)
     saved = 1 - best.ttft_mean_s / best.uncached_mean_s if best.uncached_mean_s else 0.0
     return (
-        f"{name}: of {len(rows)} window policies {best.totals.policy} has the shortest mean time "
+        f"{name}: {best.totals.order}; "
+        f"of {len(rows)} window policies {best.totals.policy} has the shortest mean time "
         f"to the first token, {best.ttft_mean_s:.3f} s against {best.uncached_mean_s:.3f} s "
         f"without a prefix cache ({100 * saved:.1f} % less), at a hit of "
         f"{100 * best.hit_fraction:.2f} % of {best.totals.input_tokens:,} input tokens. "
@@ -44,7 +46,7 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
                 [f"{100 * row.vetoed_fraction_by_pool.get(pool, 0):.2f}" for row in rows],
                 3,
             )
-            for pool in ("window", "compressed")
+            for pool in ("window", "compressed", *_rare_vetoes(rows))
         ),
         _column("TTFT\nmean s", [f"{row.ttft_mean_s:.3f}" for row in rows]),
         _column("p99 s", [f"{row.ttft_p99_s:.3f}" for row in rows]),
@@ -53,6 +55,29 @@ def hit_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:
         _column("$ per M in\nchips", [DASH if p is None else f"{p:.4f}" for p in price], 1),
         _column("and\nstorage", [DASH if p is None else f"{p:.4f}" for p in both], 1),
     ]
+
+
+def share_columns(swept: Sequence[SharedRow]) -> list[TextColumn]:
+    """A line a policy, a column a division of the room; the best one last."""
+    if not swept:
+        return []
+    names = [share_text(share) for share in swept[0].shares]
+    return [
+        TextColumn(heading="policy", cells=[one.policy for one in swept], left=True),
+        *(
+            _column(name, [f"{one.rows[place].ttft_mean_s:.3f}" for one in swept])
+            for place, name in enumerate(names)
+        ),
+        _column("best", [share_text(one.shares[one.best]) for one in swept]),
+        _column("hit %\nthere", [f"{100 * one.best_row.hit_fraction:.2f}" for one in swept]),
+        _column("8 of 10\ndraws, s", [f"{one.p10_s:.3f}–{one.p90_s:.3f}" for one in swept], 1),
+    ]
+
+
+def _rare_vetoes(rows: Sequence[PolicyRow]) -> list[str]:
+    """Pools and rules beside the two usual ones that kept back something."""
+    found = {pool for row in rows for pool, share in row.vetoed_fraction_by_pool.items() if share}
+    return sorted(found - {"window", "compressed"})
 
 
 def tier_columns(rows: Sequence[PolicyRow]) -> list[TextColumn]:

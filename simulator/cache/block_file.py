@@ -77,6 +77,13 @@ def decode_block(data: bytes, name: str | None = None) -> tuple[Key, dict[str, P
     return key, parts
 
 
+def version_of(start: bytes) -> int | None:
+    """Version of a block file by its first bytes, None where they are of no block."""
+    if len(start) < _FIXED.size or not start.startswith(MAGIC):
+        return None
+    return int(_FIXED.unpack(start[: _FIXED.size])[1])
+
+
 def _check_preamble(data: bytes) -> tuple[int, int]:
     if len(data) < PREAMBLE_BYTES:
         raise DamagedBlockError(f"truncated: {len(data)} bytes of at least {PREAMBLE_BYTES}")

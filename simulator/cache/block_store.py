@@ -5,7 +5,8 @@
     store.get("prefix/128")["window"]
 
 A block that is truncated, altered, of another version or under another name is a miss, counted with
-its reason in `damaged`. The manifest is rebuilt from the files wherever the two differ.
+its reason in `damaged`. The manifest is rebuilt from the files wherever the two differ. What a
+newer version of this program wrote is never overwritten, be it a block or the manifest.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 from simulator.basis.errors import InputError
 from simulator.cache.block_file import (
+    PREAMBLE_BYTES,
     SUFFIX,
     DamagedBlockError,
     Key,
@@ -31,6 +33,10 @@ from simulator.cache.block_file import (
     decode_block,
     encode_block,
     file_name,
+    version_of,
+)
+from simulator.cache.block_file import (
+    VERSION as BLOCK_VERSION,
 )
 from simulator.cache.durable_file import (
     flush_folder,
@@ -56,7 +62,8 @@ class BlockRecord:
 class Manifest:
     """The log in one folder: only appended to, each line with its checksum.
 
-    `lines` counts what it holds, superseded lines included. The block files are the truth. The log
+    `lines` counts what it holds, superseded lines included. `newer`: a newer version wrote it, so
+    that it is left alone. The block files are the truth. The log
     only spares reading all of them when a store is opened; a line that was torn, or a log that was
     lost, costs a look at the files and nothing else.
     """
@@ -64,11 +71,12 @@ class Manifest:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
         self.lines = 0
+        self.newer = False
 
     def load(self) -> dict[str, BlockRecord]:
         """Records by file name, as far as the log is whole; an unknown version holds none."""
         records: dict[str, BlockRecord] = {}
-        self.lines = 0
+        self.lines, self.newer = 0, False
         try:
             data = self.path.read_bytes()
         except OSError:
@@ -76,6 +84,7 @@ class Manifest:
         for number, line in enumerate(data.splitlines(keepends=True)):
             fields = _read_line(line)
             if fields is None or (number == 0 and fields != _HEAD):
+                self.newer = number == 0 and _is_newer(fields)
                 break
             self.lines += 1
             if number and not _apply(records, fields):
@@ -83,7 +92,9 @@ class Manifest:
         return records
 
     def write(self, records: Iterable[BlockRecord]) -> None:
-        """Replace the log by one line a record."""
+        """Replace the log by one line a record, but for one of a newer version."""
+        if self._holds_newer():
+            return
         lines = [_line(_HEAD), *(_line(_put_fields(record)) for record in records)]
         write_durable(self.path, [b"".join(lines)])
         self.lines = len(lines)
@@ -98,6 +109,8 @@ class Manifest:
 
     def _append(self, fields: dict[str, Any]) -> None:
         """Best effort: a line that the disk refuses is taken back, and found again on opening."""
+        if self._holds_newer():
+            return
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         except OSError:
@@ -114,6 +127,21 @@ class Manifest:
         finally:
             os.close(descriptor)
         self.lines += complete
+
+    def _holds_newer(self) -> bool:
+        """Whether a newer version has written the log, perhaps since it was loaded."""
+        if not self.newer:
+            try:
+                with self.path.open("rb") as stream:
+                    self.newer = _is_newer(_read_line(stream.readline(1 << 16)))
+            except OSError:
+                return False
+        return self.newer
+
+
+def _is_newer(head: dict[str, Any] | None) -> bool:
+    version = (head or {}).get("manifest")
+    return isinstance(version, int) and version > VERSION
 
 
 def _line(fields: dict[str, Any]) -> bytes:
@@ -178,15 +206,30 @@ class BlockStore:
         """Store a block, over an earlier one of its key; returns the bytes of its file.
 
         The block is on the disk when this returns. Raises DoesNotFitError when the disk is full,
-        InputError when it refuses; the earlier block, if any, is then still there.
+        InputError when it refuses, or where a newer version has written the block of this key; the
+        earlier block, if any, is then still there.
         """
         name, pieces = file_name(key), encode_block(key, payload)
+        self._refuse_newer(name)
         write_durable(self.folder / name, pieces)
         record = BlockRecord(file=name, key=key, nbytes=sum(len(piece) for piece in pieces))
         self._records[name] = record
         self.damaged.pop(name, None)
         self._manifest.add(record)
         return record.nbytes
+
+    def _refuse_newer(self, name: str) -> None:
+        try:
+            with (self.folder / name).open("rb") as stream:
+                found = version_of(stream.read(PREAMBLE_BYTES))
+        except OSError:
+            return  # none, or nothing that could be read: writing says what is wrong
+        if found is not None and found > BLOCK_VERSION:
+            raise InputError(
+                f"{self.folder / name} is a block of version {found}, newer than the "
+                f"{BLOCK_VERSION} that is written here, and is not overwritten: delete it, or keep "
+                "blocks in another folder"
+            )
 
     def get(self, key: Key) -> dict[str, Part] | None:
         """Payload of a block, or None: never stored, deleted, or damaged."""

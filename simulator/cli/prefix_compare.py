@@ -12,10 +12,12 @@ from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import NOT_OF_A_NODE, OPTIONS, takes_deployment
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
 from simulator.cli.prefix_reference import count_reference
+from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic, transforms_of
 
 if TYPE_CHECKING:
     from simulator.prefix.comparison import CacheDeployment, PolicyRow
     from simulator.prefix.window_policy import WindowPolicy
+    from simulator.prefix.window_shares import SharedRow
     from workloads.traffic.trace import Trace
 
 SCHEMA = "v4sim.prefix_tiers/1"
@@ -32,32 +34,49 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 _OF_TIERS = (
     *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
-    *("share_link", "over_limit", "out"),
+    *("share_link", "drafts", "window_shares", "over_limit", "out"),
 )
-_OF_REFERENCE = ("capacity_tokens", "eviction")
+_OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
 
 
 @takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
+@takes_traffic
 def compare(
     deployment: Mapping[str, Any],
+    traffic: Mapping[str, Any],
     context: typer.Context,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="Request trace, plain or gzip.")],
     policies: Annotated[
         str,
         typer.Option(
             help="Window policies: full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, "
-            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, engine (its own); + joins."
+            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, engine (its own); + joins; "
+            "hbm=A/dram=B keeps something else in every tier (others as the last), with semicolons "
+            "between policies."
         ),
     ] = "full,periodic:512,boundary,periodic:4096+boundary,zero",
     reference: Annotated[
         bool,
         typer.Option("--reference", help="Count hits in file order: no tiers, no service time."),
     ] = False,
+    granule: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="With --reference: hits of whole granules, as an engine's, of served prompts "
+            "[default: hits may end at any token].",
+        ),
+    ] = None,
     capacity_tokens: Annotated[
         str | None, typer.Option(metavar="LIST", help="Also one pool of so many tokens: 0.3M,1M.")
     ] = None,
     eviction: Annotated[
-        str, typer.Option(help="Of that pool: lru, fifo, cost, ttl:SECONDS, belady (the bound).")
+        str,
+        typer.Option(
+            help="Of that pool: lru, fifo, cost, ttl:SECONDS, lfu:REQUESTS, gdsf, "
+            "predict:SECONDS, sieve, s3fifo, arc; bounds: belady (the best for blocks of one "
+            "size), pfoo (a relaxation that none passes).",
+        ),
     ] = "lru",
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
@@ -75,6 +94,17 @@ def compare(
     ] = False,
     share_link: Annotated[
         bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
+    ] = False,
+    window_shares: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Parts of every tier's room that windows have: shared (one room, LRU over both), "
+            "0.1, several with commas, or best (a sweep) [default: as the tiers say].",
+        ),
+    ] = None,
+    drafts: Annotated[
+        bool, typer.Option("--drafts", help="The engine drafts tokens: its rule may shorten hits.")
     ] = False,
     spread_seed: Annotated[
         int | None, typer.Option(help="Spread arrivals within the step they were rounded to.")
@@ -108,11 +138,16 @@ def compare(
     from simulator.prefix.comparison import deployment_for
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
+    from simulator.prefix.window_shares import parse_shares
     from workloads.traffic.readers import read_trace
 
     unused = _check_options(context, reference)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
+    shares = None if window_shares is None else parse_shares(window_shares)
+    transforms_of(traffic)  # said before anything is read
+    if granule is not None and granule < 1:
+        raise InputError(f"a granule of {granule} tokens: give at least 1")
     stored = None
     if not reference:
         stored = deployment_for(
@@ -124,6 +159,7 @@ def compare(
             window_eviction=window_eviction,
             choose=choose,
             share_link=share_link,
+            drafts=drafts,
         )
     own = None if stored is None else stored.layout.retention.policy
     chosen = parse_window_policies(policies, own)
@@ -135,17 +171,19 @@ def compare(
             block_tokens=block_tokens,
             spread_seed=spread_seed,
             over_limit=over_limit,
+            **reading_of(traffic),
             max_input_tokens=None
             if stored is None
             else stored.asked.config.max_position_embeddings,
         )
     if not len(read):
         raise InputError(f"trace {read.name} has no request left to count: {'; '.join(read.notes)}")
+    read = asked_of(read, traffic)
     if stored is None:
         read = replace(read, notes=(*read.notes, *unused))
-        count_reference(read, chosen, capacities, evictions, deployment["model"], json)
+        count_reference(read, chosen, capacities, evictions, deployment["model"], json, granule)
     else:
-        _on_tiers(read, chosen, stored, out, json)
+        _on_tiers(read, chosen, stored, out, json, shares)
 
 
 def _check_options(context: typer.Context, reference: bool) -> list[str]:
@@ -183,32 +221,39 @@ def _on_tiers(
     deployment: CacheDeployment,
     out: Path | None,
     json: Path | None,
+    shares: tuple[float | None, ...] | None = None,
 ) -> None:
     """Replay, write, print."""
     from simulator.cost.engine_notes import priced_as
     from simulator.cost.memory import room_note
     from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
+    from simulator.prefix.window_shares import at_shares
 
     if out is not None:
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot make directory {out}: {error.strerror}") from error
-    runs = len(policies) * len(trace)
+    runs = len(policies) * len(trace) * len(shares or (0,))
     with error_console().status("replaying") as status:
 
         def advance(done: int) -> None:
             if done % 512 == 0:
                 status.update(f"replaying: {done:,} of {runs:,} requests")
 
-        rows = compare_policies(trace, policies, deployment, advance)
+        swept = at_shares(trace, policies, deployment, shares, advance) if shares else []
+        rows = (
+            [one.best_row for one in swept]
+            if swept
+            else compare_policies(trace, policies, deployment, advance)
+        )
         notes = [*trace.notes, rounding_note(trace.block_tokens, deployment.sizes.page_tokens)]
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
         notes += too_small(deployment, policies, trace.block_tokens)
         notes += [*priced_as(deployment.asked), *deployment.asked.config.notes]
-        notes += [deployment.layout_note, deployment.loads_note]
+        notes += [deployment.layout_note, deployment.loads_note, deployment.rules_note]
         room = room_note(deployment.asked)
         notes += [room] if room else []
         notes += _write_notes(rows)
@@ -216,15 +261,58 @@ def _on_tiers(
         if unpriced:
             notes.append(f"storage costs leave out {', '.join(unpriced)}, without a price")
         notes.append(deployment.price_text or f"no price of {deployment.asked.chip.name} is known")
+        notes += _division(deployment, swept)
         data = _as_json(trace, deployment, rows, notes)
+        if swept:
+            data["window_shares"] = _shares_json(swept)
         written = []
         if out is not None:
             status.update("writing the page")
             written = _write(out, trace, deployment, rows, data)
         save_json(json, data)
-    _print(trace, deployment, rows, notes)
+    _print(trace, deployment, rows, notes, swept)
     for path in written:
         console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _division(deployment: CacheDeployment, swept: list[SharedRow]) -> list[str]:
+    """How tiers divide their room between windows and pages, and what that decides."""
+    from simulator.prefix.window_shares import ranking_text, share_text
+
+    if swept:
+        each = ", ".join(f"{one.policy} {share_text(one.shares[one.best])}" for one in swept)
+        text = f"windows' part of every tier's room, at the best for each policy: {each}"
+        return [text, ranking_text(swept)]
+    parts = ", ".join(f"{t.name} {share_text(t.window_share)}" for t in deployment.tiers)
+    return [
+        f"windows' part of the room, as the tiers say: {parts}; it may decide the ranking: "
+        "--window-shares shared,0.1,0.3,0.6 or best shows each policy at its best"
+    ]
+
+
+def _shares_json(swept: list[SharedRow]) -> dict[str, Any]:
+    from simulator.prefix.window_shares import ranking_text, share_text
+
+    return {
+        "ranking": ranking_text(swept),
+        "policies": [
+            {
+                "policy": one.policy,
+                "best_share": share_text(one.shares[one.best]),
+                "ttft_mean_p10_s": one.p10_s,
+                "ttft_mean_p90_s": one.p90_s,
+                "curve": [
+                    {
+                        "share": share_text(share),
+                        "ttft_mean_s": row.ttft_mean_s,
+                        "hit_fraction": row.hit_fraction,
+                    }
+                    for share, row in zip(one.shares, one.rows, strict=True)
+                ],
+            }
+            for one in swept
+        ],
+    }
 
 
 def _write_notes(rows: list[PolicyRow]) -> list[str]:
@@ -275,6 +363,7 @@ def _as_json(
         "window_eviction": deployment.window_eviction,
         "choose": deployment.choose,
         "share_link": deployment.share_link,
+        "drafts": deployment.drafts,
         "layer_by_layer": deployment.layer_by_layer,
         "tiers": [tier.model_dump(mode="json") for tier in deployment.tiers],
         "sizes": asdict(deployment.sizes),
@@ -332,14 +421,28 @@ def _write(
 
 
 def _print(
-    trace: Trace, deployment: CacheDeployment, rows: list[PolicyRow], notes: list[str]
+    trace: Trace,
+    deployment: CacheDeployment,
+    rows: list[PolicyRow],
+    notes: list[str],
+    swept: list[SharedRow],
 ) -> None:
-    from reports.prefix_table import comparison_answer, hit_columns, tier_columns
+    from reports.prefix_table import comparison_answer, hit_columns, share_columns, tier_columns
     from reports.text_table import left_out, text_table, wrapped
 
     width = console().width
     console().print(wrapped(comparison_answer(rows, trace.name), width), style="bold")
+    shared = [("Mean first token (s) by the windows' part of the room", share_columns(swept))]
+    if swept:
+        from simulator.prefix.window_shares import pareto_front, ranking_text
+
+        front = ", ".join(row.totals.policy for row in pareto_front(rows))
+        console().print(wrapped(f"By room: {ranking_text(swept)}", width))
+        console().print(
+            wrapped(f"Beaten by none in first tokens, bytes and money at once: {front}.", width)
+        )
     for title, columns in (
+        *(shared if swept else []),
         (f"Hits and first tokens, {_machine(deployment)}", hit_columns(rows)),
         ("Storage", tier_columns(rows)),
     ):
@@ -365,5 +468,5 @@ def _evictions(text: str) -> list[str]:
 
     names = [eviction_name(word) for word in text.split(",") if word.strip()]
     if not names:
-        raise InputError("no eviction policy given: write lru, fifo, cost, ttl:SECONDS or belady")
+        raise InputError("no eviction policy given: write lru, fifo, arc, belady or another")
     return list(dict.fromkeys(names))

@@ -23,15 +23,17 @@ def count_reference(
     evictions: list[str],
     model: str,
     json: Path | None,
+    granule: int | None = None,
 ) -> None:
     """Count, write, print."""
     from simulator.basis.assumptions import assumptions_of
-    from simulator.prefix.granularity import rounding_note
+    from simulator.prefix.granularity import in_granules, rounding_note
     from simulator.prefix.known_prefix import marked_boundary
     from simulator.prefix.reference import reference_counts
     from simulator.prefix.window_geometry import WindowGeometry
     from simulator.prefix.window_parts import Bounded
     from workloads.deepseek_v4.config import find_model
+    from workloads.traffic.transforms import live_sessions, recorded_starts
 
     geometry = WindowGeometry.of_model(find_model(model))
     passes = 1 + len(evictions) * bool(capacities)
@@ -42,13 +44,19 @@ def count_reference(
                 share = done / max(1, passes * len(trace))
                 status.update(f"counting hits: {100 * share:.0f} % of {len(trace):,} requests")
 
-        counts = reference_counts(trace, policies, geometry, capacities, evictions, advance)
+        counts = reference_counts(
+            trace, policies, geometry, capacities, evictions, advance, granule_tokens=granule
+        )
     assumed: list[object] = [reference_counts, marked_boundary]
+    if trace.order:
+        assumed += [live_sessions, recorded_starts]
+    if granule is not None:
+        assumed.append(in_granules)
     if not all(policy.exact for policy in policies):
         assumed.append(Bounded)
     notes = [
         *trace.notes,
-        rounding_note(trace.block_tokens, 1),
+        rounding_note(trace.block_tokens, granule or 1),
         *(f"policy {p.name} is approximate" for p in policies if not p.exact),
     ]
     save_json(json, _as_json(counts, model, notes, assumptions_of(assumed)))
@@ -73,10 +81,10 @@ def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
     width = console().width
     known = counts.known_blocks / max(1, counts.blocks)
     answer = (
-        f"{counts.trace}: {counts.requests:,} requests, {counts.input_tokens:,} input tokens, "
+        f"{counts.trace}: {counts.order}; {counts.requests:,} requests, "
+        f"{counts.input_tokens:,} input tokens, "
         f"{counts.blocks:,} blocks of {counts.block_tokens} ({counts.distinct_blocks:,} distinct, "
-        f"{100 * known:.2f} % seen before). Hits are shares of all input tokens, counted over "
-        f"whole prompts; served ones leave the last token of each to be computed."
+        f"{100 * known:.2f} % seen before). {_what(counts)}"
     )
     console().print(wrapped(answer, width), style="bold")
     console().print(f"\nWindow policies, unlimited capacity, {model}", style="bold")
@@ -84,8 +92,23 @@ def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
     if counts.capacities:
         console().print("\nOne shared pool of bounded size, windows left aside", style="bold")
         console().print(text_table(_capacity_columns(counts), width))
+        for line in _gaps(counts):
+            console().print(wrapped(line, width))
     for note in notes:
         console().print(wrapped(note, width), style="dim")
+
+
+def _what(counts: ReferenceCounts) -> str:
+    """What is a hit."""
+    if counts.granule_tokens is None:
+        return (
+            "Hits are shares of all input tokens, counted over whole prompts; served ones leave "
+            "the last token of each to be computed."
+        )
+    return (
+        f"Hits are shares of all input tokens, whole granules of {counts.granule_tokens:,} tokens "
+        "of served prompts, which compute their last token; pools count known granules to the end."
+    )
 
 
 def _policy_columns(counts: ReferenceCounts) -> list[TextColumn]:
@@ -119,6 +142,22 @@ def _capacity_columns(counts: ReferenceCounts) -> list[TextColumn]:
         TextColumn(heading="served", cells=served, rank=1),
         TextColumn(heading="peak blocks", cells=[f"{row.peak_blocks:,}" for row in rows], rank=2),
     ]
+
+
+def _gaps(counts: ReferenceCounts) -> list[str]:
+    """How far the two bounds are apart, where both were asked for."""
+    hits = {(row.eviction, row.capacity_tokens): row.hit_tokens for row in counts.capacities}
+    lines = []
+    for eviction, tokens in hits:
+        upper = hits.get(("pfoo", tokens))
+        if eviction == "belady" and upper is not None:
+            low = hits[eviction, tokens]
+            lines.append(
+                f"{tokens:,} tokens: the best policy hits {_percent(low, counts)} at least and "
+                f"{_percent(upper, counts)} at most, {_percent(upper - low, counts)} apart; for "
+                "blocks of one size it is the former."
+            )
+    return lines
 
 
 def _percent(tokens: int, counts: ReferenceCounts) -> str:

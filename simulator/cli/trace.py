@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic
 
 app = typer.Typer(
     help="Request traces: figures of a file, synthetic ones.",
@@ -21,7 +22,9 @@ _Name = Annotated[Path, typer.Argument(metavar="FILE", help="Trace, plain or gzi
 
 
 @app.command("info", epilog="Example: v4sim trace info conversation.jsonl.gz --spread-seed 7")
+@takes_traffic
 def info(
+    traffic: Mapping[str, Any],
     file: _Name,
     format: Annotated[
         str | None, typer.Option(help="Format [default: told from the content].")
@@ -67,7 +70,9 @@ def info(
             max_delay_s=max_delay_s,
             seed=seed,
             duration_s=duration_s,
+            **reading_of(traffic),
         )
+    trace = asked_of(trace, traffic)
     _show({**trace_summary(trace), "assumes": trace_assumptions(trace)}, json)
 
 
@@ -191,7 +196,8 @@ def _sentences(summary: dict[str, Any]) -> Iterable[str]:
     yield (
         f"{summary['name']}: {summary['requests']:,} requests of {summary['sessions']:,} sessions "
         f"({summary['requests_per_session_mean']:.1f} each), arrivals over "
-        f"{summary['span_s']:,.0f} s, {summary['requests_after_a_reply']:,} that follow a reply."
+        f"{_number(summary['span_s'])} s, {summary['requests_after_a_reply']:,} that follow a "
+        "reply."
     )
     yield (
         f"{summary['input_tokens_sum']:,} input tokens; a session's longest input is "
@@ -200,7 +206,8 @@ def _sentences(summary: dict[str, Any]) -> Iterable[str]:
     if summary["block_tokens"]:
         yield (
             f"{summary['block_ids']:,} block ids of {summary['block_tokens']} tokens, "
-            f"{summary['distinct_block_ids']:,} distinct, in {summary['id_runs']:,} runs."
+            f"{summary['distinct_block_ids']:,} distinct, {summary['shared_block_ids']:,} of them "
+            f"in more than one run, in {summary['id_runs']:,} runs."
         )
     if summary["observed_cached_fraction"] is not None:
         share = 100 * summary["observed_cached_fraction"]

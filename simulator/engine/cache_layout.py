@@ -143,14 +143,21 @@ class StoredFormats(StrictModel):
         return precision in (self.kv if what == "kv" else self.index)
 
 
+class DraftRule(Cited):
+    """Granules at the end of a hit that are computed again, so that drafts can go on from them."""
+
+    granules: Annotated[int, Field(ge=0, le=2**20)]
+
+
 class Retention(Cited):
     """Which window pages outlive their request, for later prefix hits.
 
     `policy` as `v4sim prefix compare --policies` names it; there and in scenarios `engine` stands
-    for it.
+    for it. `drafts`: granules that a hit is shorter by where tokens are drafted, absent: none.
     """
 
     policy: Annotated[str, Field(min_length=1)]
+    drafts: DraftRule | None = None
 
 
 class MemoryShare(Cited):
@@ -163,13 +170,15 @@ class CacheLayout(Cited):
     """What an engine stores, and how it divides memory.
 
     `page_tokens`: tokens of a logical page, which the scheduler and the page table count in;
-    `hit_tokens`: a prefix hit is a multiple of it. `context_parallel`: ranks may share the entries
-    of a request, each holding a part of them. `chip`: what it runs on (absent: any). `loads`:
+    `hit_tokens`: a prefix hit is a multiple of it; `hit_scales`: it grows with other pages.
+    `context_parallel`: ranks may share the entries of a request, each holding a part of them.
+    `chip`: what it runs on (absent: any). `loads`:
     how prefixes are loaded from lower tiers (absent: layer by layer).
     """
 
     page_tokens: Whole
     hit_tokens: Whole
+    hit_scales: bool = False
     retention: Retention
     memory: MemoryShare
     context_parallel: bool = False

@@ -96,24 +96,30 @@ def _paged(profile: EngineProfile, page_tokens: int) -> EngineProfile:
     """The profile with pages of so many tokens.
 
     Pools that keep the context take the size itself; pages of the window and of compressor rows
-    keep their proportion to the logical page, and hold a row at least. Whether a page holds whole
-    entries depends on the model: `check_pages`.
+    keep their proportion to the logical page, and hold a row at least. Where a hit is a number of
+    pages (`hit_scales`), it grows with them, and so do pools of one page a hit. Whether a page
+    holds whole entries depends on the model: `check_pages`.
     """
     if page_tokens < 1:
         raise InputError(f"--page-tokens is {page_tokens:,}, expected at least 1 token")
     layout = layout_of(profile)
     if page_tokens == layout.page_tokens:
         return profile
+    pages = layout.hit_tokens // layout.page_tokens
     pools = {}
     for name, rule in layout.pools.items():
         own = rule.page_tokens
         if own is not None:
             scaled = max(1, own * page_tokens // layout.page_tokens)
             own = page_tokens if rule.lives == "context" else scaled
+            if layout.hit_scales and rule.page_tokens == layout.hit_tokens:
+                own = page_tokens * pages
         pools[name] = rule.model_copy(update={"page_tokens": own})
     changes = {
         "page_tokens": page_tokens,
-        "hit_tokens": math.lcm(page_tokens, layout.hit_tokens),
+        "hit_tokens": page_tokens * pages
+        if layout.hit_scales
+        else math.lcm(page_tokens, layout.hit_tokens),
         "pools": pools,
     }
     return profile.model_copy(update={"layout": layout.model_copy(update=changes)})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -33,12 +36,15 @@ from workloads.traffic.trace import Trace
 
 # Contexts at which the time of a reply token is costed; it changes little in between.
 _REPLY_STEP_TOKENS = 4096
+# Requests times policies from which on processes of their own gain more than they cost to start.
+_WORTH_PROCESSES = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheDeployment:
     """What serves and stores: model and chips (`asked`), tiers, and how they are written.
 
+    `drafts`: the engine drafts tokens, whose rule may shorten hits.
     `usd_per_chip_hour`: None where no price is known; `price_text` says whose and when.
     """
 
@@ -49,6 +55,7 @@ class CacheDeployment:
     window_eviction: str = "lru"
     choose: bool = False
     share_link: bool = False
+    drafts: bool = False
     usd_per_chip_hour: float | None = None
     price_text: str = ""
 
@@ -61,6 +68,29 @@ class CacheDeployment:
     def layer_by_layer(self) -> bool:
         """Whether the engine computes layers while later ones load."""
         return self.layout.loads is None or self.layout.loads.by_layer
+
+    @property
+    def draft_granules(self) -> int:
+        """Granules that hits are shorter by."""
+        rule = self.layout.retention.drafts
+        return rule.granules if self.drafts and rule is not None else 0
+
+    @property
+    def rules_note(self) -> str:
+        """Rules of the engine that take hits, with their origin."""
+        kept, engine = self.layout.retention, self.asked.question.engine
+        text = (
+            f"{engine} hits whole {self.layout.hit_tokens:,} tokens ({self.layout.origin}) and "
+            f"keeps windows as {kept.policy} ({kept.origin})"
+        )
+        if not self.drafts:
+            return text
+        if kept.drafts is None:
+            return f"{text}; its profile has no rule that shortens hits where tokens are drafted"
+        return (
+            f"{text}; where it drafts, each hit is {kept.drafts.granules} granule(s) shorter "
+            f"({kept.drafts.origin})"
+        )
 
     @property
     def layout_note(self) -> str:
@@ -132,25 +162,51 @@ def compare_policies(
     Assumes: every chip of the deployment holds a share of each prompt's cache and loads it at the
     bandwidth that a tier states for the node; a prompt served alone takes the time of all chips.
     """
-    timer, rules_of = restore_setup(deployment)
     check_block_ids(trace)
-    rows = []
-    for number, policy in enumerate(policies):
-        cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
-        replay = Replay(
-            trace,
-            cache,
-            replace(timer, rows_with_pages=policy.everywhere),
-            ReplayRules(
-                choose=deployment.choose,
-                share_link=deployment.share_link,
-                token_ns=_rounded(timer.token_ns),
-            ),
-        )
-        before = number * len(trace)
-        totals = replay.run(None if advance is None else _shifted(advance, before))
-        rows.append(policy_row(totals, deployment))
-    return rows
+    jobs = min(len(policies), os.cpu_count() or 1)
+    if jobs == 1 or len(policies) * len(trace) < _WORTH_PROCESSES:
+        setup = restore_setup(deployment)
+        return [
+            _replayed(trace, policy, deployment, setup, _shifted(advance, number * len(trace)))
+            for number, policy in enumerate(policies)
+        ]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        runs = [pool.submit(_replay_apart, trace, policy, deployment) for policy in policies]
+        for number, run in enumerate(as_completed(runs), 1):
+            run.result()  # the first fault ends the comparison
+            if advance is not None:
+                advance(number * len(trace))
+        return [run.result() for run in runs]
+
+
+Setup = tuple[RestoreTimer, Callable[[WindowPolicy], CacheRules]]
+
+
+def _replay_apart(trace: Trace, policy: WindowPolicy, deployment: CacheDeployment) -> PolicyRow:
+    """One policy in a process of its own."""
+    return _replayed(trace, policy, deployment, restore_setup(deployment), None)
+
+
+def _replayed(
+    trace: Trace,
+    policy: WindowPolicy,
+    deployment: CacheDeployment,
+    setup: Setup,
+    advance: Callable[[int], None] | None,
+) -> PolicyRow:
+    timer, rules_of = setup
+    cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
+    replay = Replay(
+        trace,
+        cache,
+        replace(timer, rows_with_pages=policy.everywhere),
+        ReplayRules(
+            choose=deployment.choose,
+            share_link=deployment.share_link,
+            token_ns=_rounded(timer.token_ns),
+        ),
+    )
+    return policy_row(replay.run(advance), deployment)
 
 
 def deployment_for(
@@ -162,6 +218,7 @@ def deployment_for(
     window_eviction: str = "lru",
     choose: bool = False,
     share_link: bool = False,
+    drafts: bool = False,
     **deployment: Any,
 ) -> CacheDeployment:
     """A deployment on a whole node by names or paths; raises `InputError` for what is unknown.
@@ -191,6 +248,7 @@ def deployment_for(
         window_eviction=parse_eviction(window_eviction).name,
         choose=choose,
         share_link=share_link,
+        drafts=drafts,
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
         price_text="" if price is None else price.describe(sold_as),
     )
@@ -214,7 +272,8 @@ def too_small(
             lacks = []
             if store.pages.capacity_blocks == 0:
                 lacks.append(f"a block of {block_tokens:,} tokens ({store.block_bytes:,} B)")
-            windows = store.tier.capacity_bytes * store.tier.window_share
+            share = store.tier.window_share
+            windows = store.tier.capacity_bytes * (1 if share is None else share)
             if policy.stores_windows and windows < store.checkpoint_bytes:
                 lacks.append(f"a window ({store.checkpoint_bytes:,} B)")
             if lacks:
@@ -250,6 +309,7 @@ def restore_setup(
             write=deployment.write,
             page_eviction=deployment.page_eviction,
             window_eviction=deployment.window_eviction,
+            draft_granules=deployment.draft_granules,
         )
 
     return timer, rules
@@ -310,5 +370,5 @@ def _rounded(token_ns: Callable[[int], int]) -> Callable[[int], int]:
     return rounded
 
 
-def _shifted(advance: Callable[[int], None], before: int) -> Callable[[int], None]:
-    return lambda served: advance(before + served)
+def _shifted(advance: Callable[[int], None] | None, before: int) -> Callable[[int], None] | None:
+    return None if advance is None else lambda served: advance(before + served)

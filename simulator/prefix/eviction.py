@@ -18,7 +18,7 @@ class Usage:
 
     `turn`, `stored_turn`: count of accesses to the pool at the last use and when it was stored.
     `used_s`: clock at the last use. `uses`: hits since it was stored. `children`: objects held that
-    need this one.
+    need this one. `rows`: the window rows of its tokens were computed with it.
     """
 
     turn: int
@@ -26,10 +26,11 @@ class Usage:
     used_s: float
     uses: int = 0
     children: int = 0
+    rows: bool = True
 
     def copy(self) -> Usage:
         """The same facts for a part that was split off."""
-        return Usage(self.turn, self.stored_turn, self.used_s, self.uses, self.children)
+        return Usage(self.turn, self.stored_turn, self.used_s, self.uses, self.children, self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +59,22 @@ def tokens_before(facts: ObjectFacts) -> float:
 class EvictionPolicy:
     """`rank(usage, facts)`: the lowest leaves first. `lifetime_s`: unused for longer is gone.
 
-    `by_age`: the rank asks when an object was stored.
+    `by_age`: the rank asks when an object was stored. `by_turn`: it is the turn of the last use.
     """
 
     name: str
     rank: Callable[[Usage, ObjectFacts], float]
     lifetime_s: float | None = None
     by_age: bool = False
+    by_turn: bool = False
 
     def same(self, one: Usage, other: Usage) -> bool:
         """Whether two neighbours that were last used together will go on to rank alike.
 
         Write policies ask no more of the uses than whether there was one.
         """
+        if one.rows != other.rows:
+            return False
         if self.by_age and one.stored_turn != other.stored_turn:
             return False
         return one.used_s == other.used_s and bool(one.uses) == bool(other.uses)
@@ -78,7 +82,7 @@ class EvictionPolicy:
 
 def _lru(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
     _no_value("lru", value)
-    return EvictionPolicy(name="lru", rank=lambda usage, facts: usage.turn)
+    return EvictionPolicy(name="lru", rank=lambda usage, facts: usage.turn, by_turn=True)
 
 
 def _fifo(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
@@ -104,7 +108,10 @@ def _ttl(value: str | None, cost: RecomputeCost) -> EvictionPolicy:
             "0, such as 'ttl:300'"
         )
     return EvictionPolicy(
-        name=f"ttl:{value}", rank=lambda usage, facts: usage.turn, lifetime_s=lifetime_s
+        name=f"ttl:{value}",
+        rank=lambda usage, facts: usage.turn,
+        lifetime_s=lifetime_s,
+        by_turn=True,
     )
 
 

@@ -16,7 +16,7 @@ from simulator.prefix.granularity import whole_granules
 from simulator.prefix.window_geometry import ReplayWork, WindowGeometry
 from simulator.prefix.window_policy import FINEST_GRANULE_TOKENS, WindowPolicy
 
-Pool = Literal["compressed", "window", "overlap"]
+Pool = Literal["compressed", "window", "overlap", "drafts"]
 # Two 4-token groups make one entry of a ratio-4 layer: at a boundary the last 4 rows are needed.
 OVERLAP_TOKENS = 4
 
@@ -125,6 +125,11 @@ class PrefixHit:
     restored_at: int | None = field(default=None)
 
     @property
+    def drafted_tokens(self) -> int:
+        """Tokens that are computed again for the sake of drafts."""
+        return sum(veto.tokens for veto in self.vetoes if veto.pool == "drafts")
+
+    @property
     def vetoed_by(self) -> Pool | None:
         """The pool that kept back most of the known tokens."""
         worst = max(self.vetoes, key=lambda veto: veto.tokens, default=None)
@@ -137,7 +142,8 @@ class HitRule:
 
     `whole_prompt`: count a prompt that is all cached as all hit, as reference rates do; a served
     one computes at least its last token. `clipped`: a checkpoint further away than n_win x L tokens
-    is left aside for a replay of so many, where the policy may.
+    is left aside for a replay of so many, where the policy may. `draft_granules`: at the end of a
+    hit, which an engine that drafts computes again; the veto is that of `drafts`.
 
     Assumes: where prompts are served, periodic windows are clipped: tokens computed again are
     min(distance to the checkpoint, n_win x L). Reference counting takes the whole distance.
@@ -150,13 +156,15 @@ class HitRule:
     granule_tokens: int = FINEST_GRANULE_TOKENS
     whole_prompt: bool = False
     clipped: bool = False
+    draft_granules: int = 0
 
     def find(self, prompt_tokens: int, residency: Residency) -> PrefixHit:
         """The hit of a prompt given what is resident."""
         limit = prompt_tokens if self.whole_prompt else max(0, prompt_tokens - 1)
         known = min(residency.known_tokens, limit)
         resident = min(max((e.end for e in residency.compressed), default=0), known)
-        reach = whole_granules(resident, self.granule_tokens)
+        whole = whole_granules(resident, self.granule_tokens)
+        reach = max(0, whole - self.draft_granules * self.granule_tokens)
         window, found = _agreed(residency, reach)
         replay = self._replay(reach - found.at) if reach else None
         replays = replay is not None and replay.tokens < reach - found.at
@@ -171,6 +179,7 @@ class HitRule:
             # What a window alone would allow is not the fault of the overlap rows.
             "window": reach - max(loaded, window),
             "overlap": max(loaded, window) - loaded,
+            "drafts": whole - reach,
         }
         return PrefixHit(
             prompt_tokens=prompt_tokens,
@@ -179,7 +188,7 @@ class HitRule:
             computed_tokens=prompt_tokens - resident,
             loads=tuple(loads),
             vetoes=tuple(Veto(pool, lost[pool]) for pool in _POOLS if lost[pool]),
-            rounding_tokens=resident - reach,
+            rounding_tokens=resident - whole,
             replay=replay if replays else None,
             restored_at=found.at if found.at and not replays else None,
         )
@@ -189,7 +198,7 @@ class HitRule:
         return replay or (self.policy.clip(distance, self.geometry) if self.clipped else None)
 
 
-_POOLS: tuple[Pool, ...] = ("compressed", "window", "overlap")
+_POOLS: tuple[Pool, ...] = ("compressed", "window", "overlap", "drafts")
 
 
 @dataclass(frozen=True, slots=True)

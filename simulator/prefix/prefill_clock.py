@@ -22,10 +22,17 @@ class PrefillClock:
         self._clock = StepClock(total_ps, knee_tokens)
         self.chunk_tokens = chunk_tokens
         self._known: dict[tuple[int, int], int] = {}
+        self._from_start = [0]  # of whole chunks from the first token on
 
     def prefill_ns(self, new: int, past: int) -> int:
         """Time to compute `new` tokens after `past`; 0 for none."""
         total = 0
+        if past == 0 and new > self.chunk_tokens:
+            whole, known, chunk = new // self.chunk_tokens, self._from_start, self.chunk_tokens
+            while len(known) <= whole:
+                known.append(known[-1] + self._step(chunk, (len(known) - 1) * chunk))
+            total, past = known[whole], whole * chunk
+            new -= past
         while new > 0:
             chunk = min(new, self.chunk_tokens)
             total += self._step(chunk, past)

@@ -14,7 +14,12 @@ import numpy as np
 
 from simulator.basis.errors import InputError
 from simulator.prefix.belady import belady_hits, know_future
+from simulator.prefix.block_pool import BLOCK_POLICIES, block_hits, parse_block_policy
+from simulator.prefix.bounds import pfoo_hits
+from simulator.prefix.cached_bytes import CachedBytes
+from simulator.prefix.cached_prompts import CachedPrompts, TraceRuns
 from simulator.prefix.eviction import EvictionPolicy, parse_eviction
+from simulator.prefix.granularity import in_granules
 from simulator.prefix.known_prefix import (
     Advance,
     Ints,
@@ -26,12 +31,17 @@ from simulator.prefix.known_prefix import (
 from simulator.prefix.lru_distance import reuse_groups
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment_pool import SegmentPool
+from simulator.prefix.tier import unlimited_tier
+from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import StoredSpan
 from simulator.prefix.window_policy import WindowPolicy
+from simulator.prefix.write_policy import find_write_policy
 from workloads.traffic.trace import Trace
+from workloads.traffic.transforms import order_text
 
 BELADY = "belady"
+PFOO = "pfoo"
 Held = Callable[[int], tuple[Ints, int]]
 
 
@@ -71,10 +81,16 @@ class CapacityCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceCounts:
-    """All counts of one trace."""
+    """All counts of one trace; requests of a warm-up are in none.
+
+    `order`: in which order and at which concurrency requests met the cache. `granule_tokens`: None
+    where hits may end at any token.
+    """
 
     trace: str
     requests: int
+    order: str
+    granule_tokens: int | None
     block_tokens: int
     blocks: int
     distinct_blocks: int
@@ -93,8 +109,12 @@ def reference_counts(
     evictions: Sequence[str] = ("lru",),
     advance: Advance | None = None,
     count_windows: bool = False,
+    granule_tokens: int | None = None,
 ) -> ReferenceCounts:
     """Count hits of every policy at once, then of every eviction and capacity.
+
+    `granule_tokens`: hits as of an engine that finds whole granules alone: served prompts, whose
+    last token is computed, and pools of whole granules.
 
     `count_windows`: count kept windows too, which takes longer than the hits. `advance` is called
     with the requests done, over all passes.
@@ -104,25 +124,32 @@ def reference_counts(
     """
     layers = [mark_layer(policy) for policy in policies]
     wanted = list(dict.fromkeys(layer for layer in layers if layer is not None))
-    known = known_prefixes(trace, wanted, advance)
+    known = known_prefixes(trace, () if granule_tokens else wanted, advance)
+    pooled = trace
+    if capacities_tokens and granule_tokens:
+        pooled = in_granules(trace, granule_tokens)
     counts = [
         count
         for number, eviction in enumerate(evictions if capacities_tokens else (), start=1)
         for count in capacity_counts(
-            trace, eviction, capacities_tokens, _shifted(advance, number * len(trace))
+            pooled, eviction, capacities_tokens, _shifted(advance, number * len(trace))
         )
     ]
+    counted = slice(trace.warm_up, None)
     return ReferenceCounts(
         trace=trace.name,
-        requests=len(trace),
+        requests=len(trace) - trace.warm_up,
+        order=order_text(trace),
+        granule_tokens=granule_tokens,
         block_tokens=trace.block_tokens,
-        blocks=int(trace.run_count.sum()),
+        blocks=int(trace.run_count[trace.run_offsets[trace.warm_up] :].sum()),
         distinct_blocks=known.distinct_blocks,
         segments=known.segments,
-        input_tokens=int(trace.input_tokens.sum()),
-        known_blocks=int(known.blocks.sum()),
+        input_tokens=int(trace.input_tokens[counted].sum()),
+        known_blocks=int(known.blocks[counted].sum()),
         policies=tuple(
-            policy_count(trace, known, policy, geometry, count_windows) for policy in policies
+            policy_count(trace, known, policy, geometry, count_windows, granule_tokens)
+            for policy in policies
         ),
         capacities=tuple(counts),
     )
@@ -152,29 +179,63 @@ def policy_count(
     policy: WindowPolicy,
     geometry: WindowGeometry,
     count_windows: bool = False,
+    granule_tokens: int | None = None,
 ) -> PolicyCount:
     """Sums of a policy's hits."""
-    hits, replayed = policy_hits(trace, known, policy, geometry)
+    if granule_tokens is None:
+        hits, replayed = policy_hits(trace, known, policy, geometry)
+    else:
+        hits, replayed = granule_hits(trace, policy, geometry, granule_tokens)
+    counted = slice(trace.warm_up, None)
+    inputs, tokens = trace.input_tokens[counted], known.tokens[counted]
     return PolicyCount(
         policy=policy.name,
         exact=policy.exact,
-        hit_tokens=int(hits.sum()),
-        served_hit_tokens=_served(hits, trace.input_tokens),
-        window_lost_tokens=int((known.tokens - hits).sum()),
-        replayed_requests=int(replayed.sum()),
+        hit_tokens=int(hits[counted].sum()),
+        served_hit_tokens=_served(hits[counted], inputs),
+        window_lost_tokens=int((tokens - hits[counted]).sum()),
+        replayed_requests=int(replayed[counted].sum()),
         windows=_windows(trace, known, policy, hits) if count_windows else None,
         row_tokens=int((trace.input_tokens - known.tokens).sum()) if policy.everywhere else 0,
     )
 
 
+def granule_hits(
+    trace: Trace, policy: WindowPolicy, geometry: WindowGeometry, granule_tokens: int
+) -> tuple[Ints, Ints]:
+    """Tokens of each served prompt that are hit [N], and whether by a replay [N].
+
+    The cache of the replay and of serving, with one tier without end and no clock: every prompt is
+    kept before the next one comes.
+    """
+    sizes = CachedBytes(
+        page_tokens=granule_tokens, page_bytes=1, page_objects=1, window_bytes=1, overlap_bytes=0,
+        checkpoint_objects=1, row_bytes=1,
+    )  # fmt: skip
+    rules = CacheRules(
+        policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy("through")
+    )
+    prompts = CachedPrompts(
+        TraceRuns(trace), TieredCache([unlimited_tier()], rules, trace.block_tokens)
+    )
+    hits = np.zeros(len(trace), dtype=np.int64)
+    replayed = np.zeros(len(trace), dtype=np.int64)
+    for request in range(len(trace)):
+        hit = prompts.find(request, 0.0).hit
+        prompts.answered(request, 0.0)
+        hits[request], replayed[request] = hit.loaded_tokens, hit.replay is not None
+    return hits, replayed
+
+
 def eviction_name(text: str) -> str:
     """An eviction policy's name as written, known to be one; `InputError` for a typo."""
     name = text.strip().lower()
-    if name != BELADY:
+    if name not in (BELADY, PFOO) and parse_block_policy(name) is None:
         try:
             parse_eviction(name)
         except InputError as error:
-            raise InputError(f"{error.message}, {BELADY}") from None
+            others = ", ".join((*BLOCK_POLICIES, BELADY, PFOO))
+            raise InputError(f"{error.message}, {others}") from None
     return name
 
 
@@ -207,14 +268,15 @@ def capacity_counts(
     counts = []
     for tokens, capacity_blocks in zip(capacities_tokens, sizes, strict=True):
         hit_blocks, peak = held(capacity_blocks)
-        hits = np.minimum(hit_blocks * trace.block_tokens, trace.input_tokens)
+        hit_blocks, inputs = hit_blocks[trace.warm_up :], trace.input_tokens[trace.warm_up :]
+        hits = np.minimum(hit_blocks * trace.block_tokens, inputs)
         counts.append(
             CapacityCount(
                 eviction=name,
                 capacity_tokens=tokens,
                 capacity_blocks=capacity_blocks,
                 hit_tokens=int(hits.sum()),
-                served_hit_tokens=_served(hits, trace.input_tokens),
+                served_hit_tokens=_served(hits, inputs),
                 hit_blocks=int(hit_blocks.sum()),
                 peak_blocks=peak,
             )
@@ -227,6 +289,12 @@ def _held_by(trace: Trace, eviction: str, advance: Advance | None) -> tuple[str,
     if eviction == BELADY:
         future = know_future(list(run_lists(trace)))
         return BELADY, lambda blocks: belady_hits(future, blocks)
+    if eviction == PFOO:
+        future = know_future(list(run_lists(trace)))
+        return PFOO, lambda blocks: (pfoo_hits(future, blocks), blocks)
+    make = parse_block_policy(eviction)
+    if make is not None:
+        return eviction, lambda blocks: block_hits(trace, make, blocks, advance)
     policy = parse_eviction(eviction)
     if policy.name == "lru":
         groups = reuse_groups(run_lists(trace), len(trace), advance)

@@ -7,17 +7,18 @@ is stored when its first token is out, its reply when the last one is.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.prefix.cached_prompts import CachedPrompts, TraceRuns
 from simulator.prefix.hit import PrefixHit
-from simulator.prefix.known_prefix import run_lists
-from simulator.prefix.restore_time import RestorePlan, RestoreTimer, fastest
+from simulator.prefix.restore_time import RestorePlan, RestoreTimer
 from simulator.prefix.tiered_cache import TieredCache
-from workloads.traffic.trace import NO_REQUEST, NO_TIME, Trace
+from workloads.traffic.trace import NO_TIME, Trace
+from workloads.traffic.transforms import order_text
 
 Ints = NDArray[np.int64]
 _SUMS = (
@@ -69,11 +70,13 @@ class TierTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTotals:
-    """Sums of a run, and per request [N]: first token with the cache and without, in ns.
+    """Sums of a run, and per counted request [N]: first token with the cache and without, in ns.
 
     `vetoed_tokens` by pool. `declined`: requests that left a slower tier's hit unused.
     `occupancy`: seconds since the first arrival, and bytes stored by tier, now and then.
     `computing_ns`: of all prompts, beside loads. `span_s`: first arrival to last token.
+    `order`: in which order and at which concurrency requests met the cache; those of a warm-up
+    are in no figure but those of storage and loads.
     `loading_ns`: of all loads; `link_wait_ns`: what loads waited for each other, if they share.
     """
 
@@ -91,6 +94,7 @@ class ReplayTotals:
     tiers: tuple[TierTotals, ...]
     ttft_ns: Ints
     uncached_ns: Ints
+    order: str
     computing_ns: int
     loading_ns: int
     link_wait_ns: int
@@ -114,9 +118,8 @@ class Replay:
         self.cache = cache
         self.timer = timer
         self.rules = rules
-        self._runs = list(run_lists(trace))
-        self._children = children_of(trace)
-        self._plans: list[RestorePlan | None] = [None] * len(trace)
+        self.prompts = CachedPrompts(TraceRuns(trace), cache, timer, choose=rules.choose)
+        self._served: list[int] = []
         self._ttft = np.zeros(len(trace), dtype=np.int64)
         self._uncached = np.zeros(len(trace), dtype=np.int64)
         self._events: list[tuple[int, int, int]] = []
@@ -146,28 +149,21 @@ class Replay:
                 if advance is not None:
                     advance(served)
             elif kind == _FIRST_TOKEN:
-                self._store(request, now_ns, self._runs[request], None)
+                self._kept(self.prompts.answered(request, now_ns / 1e9), now_ns)
             else:
                 self._finish(request, now_ns)
         return self._totals((last - (first or 0)) / 1e9)
 
     def _arrive(self, request: int, now_ns: int) -> None:
-        prompt = int(self.trace.input_tokens[request])
-        self.cache.expire(now_ns / 1e9)
-        found = self.cache.look_up(self._runs[request])
-        whole = self.timer.plan(self.cache.hit(found, prompt))
-        plan = whole
-        if self.rules.choose:
-            used = {load.tier for load in whole.hit.loads}
-            # Other plans leave out the slowest tier in use, and so on up.
-            depths = [d for d, s in enumerate(self.cache.stores) if s.tier.name in used]
-            plans = [self.timer.plan(self.cache.hit(found, prompt, depth)) for depth in depths]
-            plan = fastest([whole, *plans])
-            self._declined += plan.hit.loaded_tokens < whole.hit.loaded_tokens
-        self.cache.use(found, plan.hit, now_ns / 1e9)
-        self._count(plan.hit)
-        self._sums["computing_ns"] += plan.compute_ns
-        self._plans[request] = plan
+        prompt = self.prompts.prompt_tokens(request)
+        found = self.prompts.find(request, now_ns / 1e9)
+        plan = found.plan
+        assert plan is not None
+        self._served.append(request)
+        if len(self._served) > self.trace.warm_up:
+            self._declined += found.declined
+            self._count(plan.hit)
+            self._sums["computing_ns"] += plan.compute_ns
         ttft = plan.ttft_ns + self._wait(plan, now_ns)
         self._ttft[request] = ttft
         self._uncached[request] = self.timer.prefill_ns(prompt, 0)
@@ -187,26 +183,16 @@ class Replay:
         return begin - now_ns
 
     def _finish(self, request: int, now_ns: int) -> None:
-        children = self._children.get(request, ())
-        end = int(self.trace.input_tokens[request] + self.trace.output_tokens[request])
-        for child in children:
-            if goes_on(self.trace, self._runs, request, child):
-                blocks = end // self.trace.block_tokens
-                self._store(request, now_ns, head_runs(self._runs[child], blocks), end)
-                break
-        for child in children:
-            arrival = now_ns + int(self.trace.delay_ns[child])
+        self._kept(self.prompts.finished(request, now_ns / 1e9), now_ns)
+        for child in self.prompts.runs.children.get(request, ()):
             if self.trace.arrival_ns[child] == NO_TIME:
+                arrival = now_ns + int(self.trace.delay_ns[child])
                 heapq.heappush(self._events, (arrival, _ARRIVE, child))
-        self._plans[request] = None
 
-    def _store(
-        self, request: int, now_ns: int, runs: list[tuple[int, int]], end: int | None
-    ) -> None:
-        plan = self._plans[request]
-        assert plan is not None
-        prompt = int(self.trace.input_tokens[request])
-        self.cache.store(runs, prompt, prompt if end is None else end, plan.hit, now_ns / 1e9)
+    def _kept(self, stored: bool, now_ns: int) -> None:
+        """Note now and then what the tiers hold."""
+        if not stored:
+            return
         if self._stores % max(1, len(self.trace) // OCCUPANCY_POINTS) == 0:
             used = tuple(store.used_bytes for store in self.cache.stores)
             self._occupancy.append(((now_ns - self._first_ns) / 1e9, used))
@@ -230,11 +216,13 @@ class Replay:
 
     def _totals(self, span_s: float) -> ReplayTotals:
         policy, sums = self.cache.rules.policy, self._sums
+        served = np.array(self._served, dtype=np.int64)
+        counted = np.sort(served[self.trace.warm_up :])
         return ReplayTotals(
             policy=policy.name,
             exact=policy.exact,
-            requests=len(self.trace),
-            input_tokens=int(self.trace.input_tokens.sum()),
+            requests=len(counted),
+            input_tokens=int(self.trace.input_tokens[counted].sum()),
             loaded_tokens=sums["loaded"],
             recomputed_tokens=sums["recomputed"],
             computed_tokens=sums["computed"],
@@ -257,44 +245,12 @@ class Replay:
                 )
                 for store in self.cache.stores
             ),
-            ttft_ns=self._ttft,
-            uncached_ns=self._uncached,
+            ttft_ns=self._ttft[counted],
+            uncached_ns=self._uncached[counted],
+            order=order_text(self.trace, served),
             computing_ns=sums["computing_ns"],
             loading_ns=sums["loading_ns"],
             link_wait_ns=sums["link_wait_ns"],
             span_s=span_s,
             occupancy=tuple(self._occupancy),
         )
-
-
-def children_of(trace: Trace) -> dict[int, list[int]]:
-    """Requests that follow a request's reply, in order."""
-    found: dict[int, list[int]] = {}
-    for request, parent in enumerate(trace.parent.tolist()):
-        if parent != NO_REQUEST:
-            found.setdefault(parent, []).append(request)
-    return found
-
-
-def goes_on(trace: Trace, runs: Sequence[list[tuple[int, int]]], request: int, child: int) -> bool:
-    """Whether a prompt (`child`) holds another one's whole blocks and its reply."""
-    block, inputs = trace.block_tokens, trace.input_tokens
-    end = int(inputs[request] + trace.output_tokens[request])
-    whole = int(inputs[request]) // block
-    mine, theirs = runs[request], runs[child]
-    return int(inputs[child]) >= end and head_runs(mine, whole) == head_runs(theirs, whole)
-
-
-def head_runs(runs: list[tuple[int, int]], blocks: int) -> list[tuple[int, int]]:
-    """Runs of the first blocks; neighbours that go on are joined, so that equal ids compare."""
-    out: list[tuple[int, int]] = []
-    for first, count in runs:
-        count = min(count, blocks)
-        if not count:
-            break
-        blocks -= count
-        if out and out[-1][0] + out[-1][1] == first:
-            out[-1] = (out[-1][0], out[-1][1] + count)
-        else:
-            out.append((first, count))
-    return out

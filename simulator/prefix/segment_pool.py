@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from simulator.prefix.eviction import EvictionPolicy, ObjectFacts, Usage
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment import Segment
+from simulator.prefix.shared_room import SharedRoom
 
 Evicted = Callable[[Segment, Usage], None]
 
@@ -15,7 +16,8 @@ Evicted = Callable[[Segment, Usage], None]
 class SegmentPool:
     """Blocks of one kind in one tier.
 
-    `capacity_blocks`: None is unlimited. `on_evict` is called with what left, once the call that
+    `capacity_blocks`: None is unlimited. `room`: bytes that it shares with another pool instead.
+    `on_evict` is called with what left, once the call that
     made it leave has stored all it could.
     A block is held once, however many prompts share it.
     """
@@ -28,6 +30,7 @@ class SegmentPool:
         *,
         block_bytes: int = 1,
         on_evict: Evicted | None = None,
+        room: SharedRoom | None = None,
     ) -> None:
         self.index = index
         self.capacity_blocks = capacity_blocks
@@ -42,6 +45,11 @@ class SegmentPool:
         self._heap: list[tuple[float, int, int, Segment]] = []
         self._turn = 0
         self._pushed = 0
+        # Nothing is ranked before something has to leave: pools that never fill have no heap.
+        self._ranked = False
+        self._room = room
+        if room is not None:
+            room.join(self)
         index.serve(self)
 
     def __contains__(self, segment: Segment) -> bool:
@@ -68,18 +76,21 @@ class SegmentPool:
                 self._push(oldest, usage)
                 break
             self._remove(oldest)
-        self._announce()
+        self.announce()
 
-    def store(self, path: Sequence[Segment], now_s: float = 0.0) -> int:
+    def store(self, path: Sequence[Segment], now_s: float = 0.0, without_rows: int = 0) -> int:
         """Touch what is held of a path and hold the rest, from the root on, as far as it fits.
 
         Returns the blocks that were added. Others leave for it, never a part of the path itself;
-        what does not fit is left out of the pool.
+        what does not fit is left out of the pool. The first `without_rows` blocks were not
+        computed, so that their window rows are not there.
         """
         missing = self.touch(path, now_s, hit=False)
         own = set(path)
         for segment in path:
             segment.pins += 1
+        if self._room is not None:
+            self._room.guard(path)
         added, last = 0, None
         for segment in missing:
             free = self._make_room(segment.count, own)
@@ -87,7 +98,10 @@ class SegmentPool:
                 break
             last = segment if free >= segment.count else self.index.split(segment, free)
             own.add(last)
+            if self._room is not None:
+                self._room.guard([last])
             self._hold(last, now_s)
+            self._held[last].rows = last.start >= without_rows
             added += last.count
             if last is not segment:
                 break
@@ -97,7 +111,7 @@ class SegmentPool:
         if last is not None and not self._held[last].children:
             self._push(last, self._held[last])
         self.stored_blocks += added
-        self._announce()
+        self.announce()
         return added
 
     def touch(
@@ -107,7 +121,7 @@ class SegmentPool:
 
         `hit`: it counts as one, and is no new copy of what is held already.
         """
-        self._turn += 1
+        self._turn = self._next_turn()
         missing = []
         for segment in path:
             usage = self._held.get(segment)
@@ -130,7 +144,7 @@ class SegmentPool:
         self.capacity_blocks = capacity_blocks
         if self.used_blocks > capacity_blocks:
             self._make_room(0, set())
-            self._announce()
+            self.announce()
 
     def on_split(self, head: Segment, tail: Segment) -> None:
         """A held segment has been split: so has what is remembered of it."""
@@ -167,6 +181,9 @@ class SegmentPool:
 
     def _make_room(self, wanted: int, own: set[Segment]) -> int:
         """Free blocks after others have left for `wanted`; at most `wanted`."""
+        if self._room is not None:
+            self._room.make(wanted * self.block_bytes)
+            return min(wanted, max(0, self._room.free_bytes) // self.block_bytes)
         if self.capacity_blocks is None:
             return wanted
         passed: list[Segment] = []
@@ -183,10 +200,53 @@ class SegmentPool:
             self._push(segment, self._held[segment])
         return min(wanted, self.capacity_blocks - self.used_blocks)
 
+    @property
+    def used_bytes(self) -> int:
+        """What it holds."""
+        return self.used_blocks * self.block_bytes
+
+    def lowest_rank(self) -> float | None:
+        """Rank of the end that would leave next, but for what is guarded."""
+        lowest = self._lowest_free()
+        if lowest is None:
+            return None
+        self._push(lowest, self._held[lowest])
+        return self._rank(lowest, self._held[lowest])
+
+    def evict_lowest(self, most_bytes: int) -> None:
+        """Let that end go, or its last blocks where they are enough."""
+        lowest = self._lowest_free()
+        if lowest is None:
+            return
+        blocks = -(-most_bytes // self.block_bytes)
+        if lowest.count > blocks:
+            self.index.split(lowest, lowest.count - blocks)
+        self._remove(lowest)
+
+    def _lowest_free(self) -> Segment | None:
+        passed: list[Segment] = []
+        guarded = self._room.guarded if self._room is not None else set()
+        while (lowest := self._lowest(None)) is not None and lowest in guarded:
+            passed.append(lowest)
+        for segment in passed:
+            self._push(segment, self._held[segment])
+        return lowest
+
+    def _next_turn(self) -> int:
+        if self._room is None:
+            return self._turn + 1
+        self._room.turn += 1
+        return self._room.turn
+
     def _lowest(
         self, own: set[Segment] | None, passed: list[Segment] | None = None
     ) -> Segment | None:
         """Takes the evictable end of the lowest rank off the heap; own ones go to `passed`."""
+        if not self._ranked:
+            self._ranked = True
+            for segment, held in self._held.items():
+                if not held.children:
+                    self._push(segment, held)
         while self._heap:
             rank, turn, _, segment = heapq.heappop(self._heap)
             usage = self._held.get(segment)
@@ -203,12 +263,13 @@ class SegmentPool:
         """Whether an entry of the heap still says what holds for an evictable segment."""
         if usage.children or turn != usage.turn:
             return False
-        return rank == self.eviction.rank(usage, self._facts(segment))
+        return rank == self._rank(segment, usage)
 
     def _push(self, segment: Segment, usage: Usage) -> None:
+        if not self._ranked:
+            return
         self._pushed += 1
-        rank = self.eviction.rank(usage, self._facts(segment))
-        heapq.heappush(self._heap, (rank, usage.turn, self._pushed, segment))
+        heapq.heappush(self._heap, (self._rank(segment, usage), usage.turn, self._pushed, segment))
         if len(self._heap) > 2 * len(self._held) + 64:
             self._rebuild()
 
@@ -222,6 +283,11 @@ class SegmentPool:
         self._heap = list(live.values())
         heapq.heapify(self._heap)
 
+    def _rank(self, segment: Segment, usage: Usage) -> float:
+        if self.eviction.by_turn:
+            return usage.turn
+        return self.eviction.rank(usage, self._facts(segment))
+
     def _facts(self, segment: Segment) -> ObjectFacts:
         """Of the last block, which is the first to leave: the same however segments are cut."""
         tokens = self.index.block_tokens
@@ -234,7 +300,7 @@ class SegmentPool:
         self.evicted_blocks += segment.count
         self._release(segment)
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
         """Tell of what left; it is out of the index only afterwards."""
         leaving, self._leaving = self._leaving, []
         for segment, usage in leaving:

@@ -8,7 +8,15 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from simulator.basis.data_files import find_data_file, list_data_names
-from simulator.basis.sourced import Bytes, BytesPerSecond, Count, DollarsPerGigabyte, Ratio, Seconds
+from simulator.basis.sourced import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    DollarsPerGigabyte,
+    Ratio,
+    Seconds,
+    Sourced,
+)
 from simulator.basis.whole import ceil_div
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 
@@ -23,14 +31,15 @@ class Tier(StrictModel):
     """One place to keep cached state, for one node.
 
     `latency` of an object, of which `queue_depth` are under way at once. `window_share`: part of
-    the capacity that windows have for themselves, beside the compressed pages. The first tier is
+    the capacity that windows have for themselves, beside the compressed pages; null: they share
+    the room with pages, and whichever was used longest ago leaves first. The first tier is
     the device: nothing is moved to use it, so that it needs neither bandwidth nor latency.
     `drive_writes_per_day`: endurance over `warranty_years`.
     """
 
     name: Annotated[str, Field(min_length=1)]
     capacity: Bytes
-    window_share: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    window_share: Annotated[float, Field(ge=0, lt=1)] | None = 0.5
     read: BytesPerSecond | None = None
     write: BytesPerSecond | None = None
     latency: Seconds | None = None
@@ -99,6 +108,15 @@ class Tier(StrictModel):
         depth = self.queue_depth.whole if self.queue_depth else 1
         rounds = ceil_div(objects, depth)
         return round(1e9 * (nbytes / bandwidth.si + rounds * self.latency.si))
+
+
+UNLIMITED_BYTES = 1 << 62
+
+
+def unlimited_tier(name: str = "unlimited") -> Tier:
+    """Device memory without end, for counting what any cache could hit at most."""
+    size = Sourced(value=UNLIMITED_BYTES, unit="B", kind="derived", source="no limit: counting")
+    return Tier(name=name, capacity=size)
 
 
 class TierFile(StrictModel):

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from math import lcm
 
+from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.whole import ceil_div
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.eviction import Usage, parse_eviction
 from simulator.prefix.granularity import known_tokens, whole_granules
-from simulator.prefix.hit import Extent, HitRule, PrefixHit, Residency
+from simulator.prefix.hit import Boundaries, Extent, HitRule, LiveRows, PrefixHit, Residency
 from simulator.prefix.prefix_index import Match, PrefixIndex, Runs
 from simulator.prefix.segment import Segment
 from simulator.prefix.segment_pool import SegmentPool
+from simulator.prefix.shared_room import SharedRoom
 from simulator.prefix.tier import Tier
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import StoredSpan
@@ -41,6 +43,7 @@ class TierStore:
     written_bytes: int = 0
     read_bytes: int = 0
     peak_bytes: int = 0
+    room: SharedRoom | None = None
 
     def count_pages(self, blocks: int, sizes: CachedBytes, now_s: float) -> None:
         """Blocks of the trace were written, in objects of the engine's pages."""
@@ -89,9 +92,25 @@ class TierCheckpoints:
         return best if best[0] else None
 
 
+@dataclass(frozen=True, slots=True)
+class RowsOrCheckpoints:
+    """Rows of pages in some tiers, checkpoints in the others."""
+
+    rows: LiveRows
+    checkpoints: TierCheckpoints
+
+    def last(self, limit: int) -> tuple[int, str] | None:
+        """The larger boundary; of equal ones that of the rows, which are in the upper tier."""
+        found = [one for one in (self.rows.last(limit), self.checkpoints.last(limit)) if one]
+        return max(found, key=lambda one: one[0], default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRules:
-    """All that decides what is kept, where and for how long."""
+    """All that decides what is kept, where and for how long.
+
+    `draft_granules`: of a hit, which an engine that drafts computes again.
+    """
 
     policy: WindowPolicy
     geometry: WindowGeometry
@@ -99,6 +118,7 @@ class CacheRules:
     write: WritePolicy
     page_eviction: str = "lru"
     window_eviction: str = "lru"
+    draft_granules: int = 0
 
     @property
     def granule_tokens(self) -> int:
@@ -113,6 +133,7 @@ class CacheRules:
             geometry=self.geometry,
             granule_tokens=self.granule_tokens,
             clipped=True,
+            draft_granules=self.draft_granules,
         )
 
     def check(self) -> None:
@@ -134,6 +155,8 @@ class TieredCache:
         self.index = PrefixIndex(block_tokens, joins=True)
         self.rule = rules.hit_rule
         self._now_s = 0.0
+        self._own = [rules.policy.of(tier.name) for tier in tiers]
+        self._check_tiers([tier.name for tier in tiers])
         self.stores = [self._open(place, tier) for place, tier in enumerate(tiers)]
 
     def look_up(self, runs: Runs) -> Match:
@@ -152,11 +175,12 @@ class TieredCache:
         stores = self.stores[:tiers]
         extents = self._extents(found, prompt_tokens, stores)
         if self.rules.policy.everywhere:
-            windows: RowsWithPages | TierCheckpoints = RowsWithPages(
-                extents, self.rules.granule_tokens
-            )
+            windows: Boundaries = RowsWithPages(extents, self.rules.granule_tokens)
         else:
             windows = TierCheckpoints(stores, found.path)
+            if any(own.everywhere for own in self._own):
+                rows = self._live_rows(found, prompt_tokens, stores)
+                windows = RowsOrCheckpoints(rows, windows)
         return self.rule.find(
             prompt_tokens,
             Residency(
@@ -174,6 +198,7 @@ class TieredCache:
             store = next(s for s in self.stores if s.tier.name == load.tier)
             store.read_bytes += self.load_bytes(load.pool, load.tokens)
         pages = self._head(found.path, hit)
+        self._guard(pages)  # room that windows take is not that of the pages in use
         for upper, store in enumerate(self.stores):
             store.pages.touch(pages, now_s)
             if hit.restored_at and not self.rules.policy.everywhere:
@@ -183,6 +208,7 @@ class TieredCache:
                     self._write_window(upper, segment, hit.restored_at, usage.uses, now_s)
         if hit.restored_at and not self.rules.policy.everywhere:
             self._promote(self.index.holder_of(pages, hit.restored_at), hit.restored_at, now_s)
+        self._settle()
 
     def store(
         self, runs: Runs, prompt_tokens: int, end_tokens: int, hit: PrefixHit, now_s: float
@@ -194,10 +220,18 @@ class TieredCache:
             return
         for segment in path:
             segment.pins += 1
-        whole = self._store_pages(path, runs, now_s)
-        if not self.rules.policy.everywhere:
-            for token in self._kept(path, prompt_tokens, end_tokens, hit):
+        whole = self._store_pages(path, runs, now_s, hit)
+        self._guard(whole)
+        if self.rules.policy.by_tier:
+            span = self._span(path, prompt_tokens, end_tokens, hit)
+            for store, own in zip(self.stores, self._own, strict=True):
+                for token in own.kept(span, self.rules.granule_tokens):
+                    self._count_window(store, self.index.holder_of(whole, token), token, now_s)
+        elif not self.rules.policy.everywhere:
+            span = self._span(path, prompt_tokens, end_tokens, hit)
+            for token in self.rules.policy.kept(span, self.rules.granule_tokens):
                 self._store_window(self.index.holder_of(whole, token), token, now_s)
+        self._settle()
         for segment in path:
             segment.pins -= 1
         for segment in reversed(path):
@@ -206,6 +240,17 @@ class TieredCache:
         self.index.tidy()
         for store in self.stores:
             store.peak_bytes = max(store.peak_bytes, store.used_bytes)
+
+    def _guard(self, segments: Sequence[Segment]) -> None:
+        for store in self.stores:
+            if store.room is not None:
+                store.room.guard(segments)
+
+    def _settle(self) -> None:
+        """What left for others in a tier goes down, tier by tier."""
+        for store in self.stores:
+            if store.room is not None:
+                store.room.settle()
 
     def load_bytes(self, pool: str, tokens: int) -> int:
         """Bytes to load: pages by tokens, a window or its overlap rows whole."""
@@ -217,6 +262,12 @@ class TieredCache:
     def resize(self, place: int, capacity_bytes: int) -> None:
         """Change the size of a tier; what no longer fits leaves it."""
         store = self.stores[place]
+        if store.room is not None:
+            store.room.capacity_bytes = capacity_bytes
+            store.room.make(0)
+            self._settle()
+            self.index.tidy()
+            return
         for_windows = self._for_windows(store.tier, capacity_bytes)
         store.pages.resize((capacity_bytes - for_windows) // store.block_bytes)
         store.windows.resize(for_windows // store.checkpoint_bytes)
@@ -224,32 +275,39 @@ class TieredCache:
 
     def _for_windows(self, tier: Tier, capacity_bytes: int) -> int:
         """Part of a tier that windows have for themselves."""
-        keeps = self.rules.policy.stores_windows
-        return int(capacity_bytes * tier.window_share) if keeps else 0
+        if tier.window_share is None or not self.rules.policy.of(tier.name).stores_windows:
+            return 0
+        return int(capacity_bytes * tier.window_share)
 
     def _open(self, place: int, tier: Tier) -> TierStore:
         sizes, rules = self.rules.sizes, self.rules
         per_token = sizes.page_bytes / sizes.page_tokens
-        if rules.policy.everywhere:
+        if self._own[place].everywhere:
             per_token += sizes.row_bytes
         block_bytes = -(-round(per_token * 1e6) * self.block_tokens // 10**6)
         for_windows = self._for_windows(tier, tier.capacity_bytes)
+        shares = tier.window_share is None and self._own[place].stores_windows
+        room = SharedRoom(tier.capacity_bytes) if shares else None
         pages = SegmentPool(
             self.index,
             (tier.capacity_bytes - for_windows) // block_bytes,
             parse_eviction(rules.page_eviction),
             block_bytes=block_bytes,
             on_evict=partial(self._page_left, place),
+            room=room,
         )
         windows = WindowPool(
             self.index,
-            for_windows // sizes.checkpoint_bytes,
+            None if shares else for_windows // sizes.checkpoint_bytes,
             parse_eviction(rules.window_eviction),
             checkpoint_bytes=sizes.checkpoint_bytes,
             on_evict=partial(self._window_left, place),
+            room=room,
         )
         queue = WriteQueue(tier)
-        return TierStore(tier, pages, windows, block_bytes, sizes.checkpoint_bytes, queue)
+        return TierStore(
+            tier, pages, windows, block_bytes, sizes.checkpoint_bytes, queue, room=room
+        )
 
     def _extents(
         self, found: Match, prompt_tokens: int, stores: Sequence[TierStore]
@@ -266,6 +324,29 @@ class TieredCache:
             extents.append(Extent(end, tier))
         return extents
 
+    def _live_rows(self, found: Match, prompt_tokens: int, stores: Sequence[TierStore]) -> LiveRows:
+        """Spans of a path whose pages lie in a tier that keeps rows, and were computed there.
+
+        Assumes: where only some tiers keep rows with their pages, pages that come back from others
+        have none, though room is taken for them.
+        """
+        spans: list[tuple[int, int, str]] = []
+        for store, own in zip(stores, self._own, strict=False):
+            start = -1
+            for segment in found.path if own.everywhere else ():
+                live = segment in store.pages and store.pages.usage(segment).rows
+                if not live:
+                    start = -1
+                    continue
+                begin = segment.start * self.block_tokens if start < 0 else start
+                blocks = min(segment.end, found.blocks)
+                end = known_tokens(blocks, self.block_tokens, prompt_tokens)
+                if start >= 0:
+                    spans.pop()
+                spans.append((begin, end, store.tier.name))
+                start = begin
+        return LiveRows(spans, self.rules.geometry.n_win, self.rules.granule_tokens)
+
     def _head(self, path: Sequence[Segment], hit: PrefixHit) -> list[Segment]:
         """Segments of the blocks that a hit loads; what follows them in one is split off."""
         loaded = sum(load.tokens for load in hit.loads if load.pool == "compressed")
@@ -275,8 +356,24 @@ class TieredCache:
             head[-1] = self.index.split(head[-1], blocks - head[-1].start)
         return head
 
-    def _kept(self, path: list[Segment], prompt: int, end: int, hit: PrefixHit) -> list[int]:
-        """Where windows are left: what was computed exactly, in whole trace blocks.
+    def _check_tiers(self, names: list[str]) -> None:
+        """Raise InputError where tiers of their own are none of these, or are not written through.
+
+        Assumes: where tiers keep windows of their own, each is written when its prompt is stored;
+        a window that leaves a tier is not written to the one below.
+        """
+        named = [tier for tier, _ in self.rules.policy.by_tier]
+        unknown = [tier for tier in named if tier not in names]
+        if unknown:
+            raise InputError(unknown_name("tier of a window policy", unknown[0], names))
+        if named and self.rules.write.name != "through":
+            raise InputError(
+                f"window policy {self.rules.policy.name!r} says what every tier keeps, which is "
+                f"written through; --write {self.rules.write.name} is for one policy of all tiers"
+            )
+
+    def _span(self, path: list[Segment], prompt: int, end: int, hit: PrefixHit) -> StoredSpan:
+        """Where windows can be left: what was computed exactly, in whole trace blocks.
 
         A prompt may end within a block. Its id is that of equal prompts alone, which find what is
         kept within it; for prompts that go on from it, a window is kept before it as well.
@@ -285,27 +382,37 @@ class TieredCache:
         resumed = hit.loaded_tokens
         if hit.replay is not None:
             # Rows of a replay are exact from its boundary on, where a window may be kept again.
-            resumed = known - hit.rounding_tokens - 1
+            resumed = known - hit.rounding_tokens - hit.drafted_tokens - 1
         block = self.block_tokens
         covered = path[-1].end * block
         whole = whole_granules(min(prompt, covered), block)
         # The reply is told by the ids of the next prompt, which has the whole blocks of this one.
         own = covered if end <= prompt else whole
-        span = StoredSpan(
+        return StoredSpan(
             resumed=resumed,
             known=min(known, own),
-            resend=min(prompt - 1, own),
+            resend=self._resent(min(prompt - 1, own)),
             prompt=whole,
             end=whole_granules(min(end, covered), block),
         )
-        return self.rules.policy.kept(span, self.rules.granule_tokens)
 
-    def _store_pages(self, path: Sequence[Segment], runs: Runs, now_s: float) -> Sequence[Segment]:
+    def _resent(self, tokens: int) -> int:
+        """Where an equal prompt resumes: an engine that drafts takes granules off its hit."""
+        if not self.rules.draft_granules:
+            return tokens
+        granule = self.rules.granule_tokens
+        return max(0, whole_granules(tokens, granule) - self.rules.draft_granules * granule)
+
+    def _store_pages(
+        self, path: Sequence[Segment], runs: Runs, now_s: float, hit: PrefixHit
+    ) -> Sequence[Segment]:
         """Pages of a path to the tiers that take them; returns the path as it is afterwards."""
         top, splits = self.stores[0], self.index.splits
         for store in self.stores:
             if store is top:
-                self._count_pages(top, top.pages.store(path, now_s))
+                loaded = 0 if self.rules.policy.everywhere else hit.loaded_tokens
+                without = ceil_div(loaded, self.block_tokens)
+                self._count_pages(top, top.pages.store(path, now_s, without))
             elif self.rules.write.exclusive:
                 for segment in path:
                     if segment in store.pages and segment in top.pages:
@@ -337,7 +444,7 @@ class TieredCache:
         self, upper: int, segment: Segment, token: int, uses: int, now_s: float
     ) -> None:
         """Copy a window to the next tier if it is time."""
-        if upper + 1 == len(self.stores):
+        if upper + 1 == len(self.stores) or self.rules.policy.by_tier:
             return
         lower = self.stores[upper + 1]
         copy = lower.windows.holds(segment, token)
@@ -348,7 +455,7 @@ class TieredCache:
     def _promote(self, segment: Segment, token: int, now_s: float) -> None:
         """A window that was loaded is in the fastest tier from now on."""
         top = self.stores[0]
-        if not top.windows.holds(segment, token):
+        if not top.windows.holds(segment, token) and self._own[0].stores_windows:
             segment.pins += 1
             if self.rules.write.exclusive:
                 for lower in self.stores[1:]:

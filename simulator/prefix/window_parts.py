@@ -106,10 +106,9 @@ class Periodic(WindowPart):
         )
 
     def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
-        """Multiples of the period."""
-        return range(
-            whole_granules(span.resumed, self.period) + self.period, span.end + 1, self.period
-        )
+        """Multiples of the period, those within a last block that only equal prompts have too."""
+        first = whole_granules(span.resumed, self.period) + self.period
+        return range(first, max(span.end, span.resend) + 1, self.period)
 
     def clip(self, distance: int, geometry: WindowGeometry) -> ReplayWork | None:
         """All layers over n_win x L tokens."""

@@ -33,12 +33,20 @@ ENGINE = "engine"
 class WindowPolicy:
     """A sum of parts.
 
-    `granule_tokens`: hits are cut to multiples of it, or None where the cache decides.
+    `granule_tokens`: hits are cut to multiples of it, or None where the cache decides. `by_tier`:
+    what single tiers keep, by their names, where they differ; `parts` are then those of all.
     """
 
     name: str
     parts: tuple[WindowPart, ...]
     granule_tokens: int | None = None
+    by_tier: tuple[tuple[str, WindowPolicy], ...] = ()
+
+    def of(self, tier: str) -> WindowPolicy:
+        """What a tier keeps; one that is not named keeps what the last of those named keeps."""
+        if not self.by_tier:
+            return self
+        return dict(self.by_tier).get(tier, self.by_tier[-1][1])
 
     @property
     def exact(self) -> bool:
@@ -47,7 +55,9 @@ class WindowPolicy:
 
     @property
     def everywhere(self) -> bool:
-        """Whether a window is live at any boundary."""
+        """Whether a window is live at any boundary, in every tier."""
+        if self.by_tier:
+            return all(policy.everywhere for _, policy in self.by_tier)
         return any(part.everywhere for part in self.parts)
 
     @property
@@ -156,7 +166,8 @@ WINDOW_POLICIES: dict[str, Reader] = {
 }
 FORMS = (
     "full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, bounded:TOKENS, sglang, "
-    "vllm:none, vllm:0, vllm:TOKENS, engine (its own), or a sum such as periodic:4096+boundary"
+    "vllm:none, vllm:0, vllm:TOKENS, engine (its own), a sum such as periodic:4096+boundary, "
+    "or one a tier such as hbm=full/dram=boundary"
 )
 
 
@@ -190,12 +201,42 @@ def parse_window_policy(text: str, engine: str | None = None) -> WindowPolicy:
 
 
 def parse_window_policies(text: str, engine: str | None = None) -> list[WindowPolicy]:
-    """Policies of a list with commas; a name given twice counts once.
+    """Policies of a list with commas or semicolons; a name given twice counts once.
 
-    `engine` as of `parse_window_policy`.
+    `hbm=boundary/dram=periodic:4096/nvme=zero` keeps something else in every tier; such a policy is
+    set apart by semicolons. `engine` as of `parse_window_policy`.
     """
-    words = [word for word in text.split(",") if word.strip()]
+    words = [
+        word
+        for group in text.split(";")
+        for word in ([group] if "=" in group else group.split(","))
+        if word.strip()
+    ]
     if not words:
         raise InputError(f"no window policy given; known are {FORMS}")
-    policies = [parse_window_policy(word, engine) for word in words]
+    policies = [
+        _by_tier(word.strip(), engine) if "=" in word else parse_window_policy(word, engine)
+        for word in words
+    ]
     return list({policy.name: policy for policy in policies}.values())
+
+
+def _by_tier(text: str, engine: str | None) -> WindowPolicy:
+    """Policies of single tiers, with slashes between them."""
+    own: dict[str, WindowPolicy] = {}
+    for word in text.split("/"):
+        tier, equals, policy = (piece.strip() for piece in word.partition("="))
+        if not (tier and equals and policy):
+            raise InputError(
+                f"window policy {text!r}: {word.strip()!r} is no TIER=POLICY; write "
+                "hbm=boundary/dram=zero, and semicolons between policies that are compared"
+            )
+        if tier in own:
+            raise InputError(f"window policy {text!r} names tier {tier!r} twice")
+        own[tier] = parse_window_policy(policy, engine)
+    parts = dict.fromkeys(part for policy in own.values() for part in policy.parts)
+    granules = [policy.granule_tokens or 1 for policy in own.values()]
+    name = "/".join(f"{tier}={policy.name}" for tier, policy in own.items())
+    return WindowPolicy(
+        name, tuple(parts), None if max(granules) == 1 else max(granules), tuple(own.items())
+    )

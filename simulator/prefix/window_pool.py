@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from simulator.prefix.eviction import EvictionPolicy, ObjectFacts, Usage
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment import Segment
+from simulator.prefix.shared_room import SharedRoom
 
 
 class Shelf:
@@ -47,7 +48,10 @@ class Checkpoint:
 
 
 class WindowPool:
-    """Checkpoints in one tier; `capacity` in checkpoints, None is unlimited."""
+    """Checkpoints in one tier; `capacity` in checkpoints, None is unlimited.
+
+    `room`: bytes that it shares with the pages of the tier instead.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class WindowPool:
         checkpoint_bytes: int = 1,
         period_tokens: int = 1,
         on_evict: Callable[[Checkpoint], None] | None = None,
+        room: SharedRoom | None = None,
     ) -> None:
         self.index = index
         self.capacity = capacity
@@ -71,6 +76,12 @@ class WindowPool:
         self._heap: list[tuple[float, int, int, Checkpoint]] = []
         self._turn = 0
         self._count = 0
+        self._pushed = 0
+        self._leaving: list[tuple[Segment, int, Usage]] = []
+        self._ranked = False  # as in a pool of segments
+        self._room = room
+        if room is not None:
+            room.join(self)
         index.serve(self)
 
     @property
@@ -98,8 +109,7 @@ class WindowPool:
         found = self._find(segment, token)
         if found is None:
             return None
-        self._turn += 1
-        found.usage.turn = self._turn
+        found.usage.turn = self._next_turn()
         found.usage.used_s = now_s
         found.usage.uses += 1
         self._push(found)
@@ -110,20 +120,66 @@ class WindowPool:
         if self.touch(segment, token, now_s) is not None or self.capacity == 0:
             return False
         segment.pins += 1
-        while self.capacity is not None and self._count >= self.capacity:
+        fits = self._room is None or self._room.make(self._bytes)
+        while self._room is None and self.capacity is not None and self._count >= self.capacity:
             self._evict()
         segment.pins -= 1
-        self._turn += 1
+        if not fits:
+            return False
+        turn = self._next_turn()
         shelf = self._at.get(segment)
         if shelf is None:
             shelf = self._at[segment] = Shelf(segment)
-        found = Checkpoint(shelf, token, Usage(self._turn, self._turn, now_s))
+        found = Checkpoint(shelf, token, Usage(turn, turn, now_s))
         shelf.held[token] = found
         segment.holders += 1
         self._count += 1
         self.stored += 1
         self._push(found)
         return True
+
+    @property
+    def used_bytes(self) -> int:
+        """What it holds."""
+        return self._count * self._bytes
+
+    def lowest_rank(self) -> float | None:
+        """Rank of the checkpoint that would leave next."""
+        lowest = self._lowest()
+        if lowest is None:
+            return None
+        self._push(lowest)
+        return self._rank(lowest)
+
+    def evict_lowest(self, most_bytes: int) -> None:
+        """Let that checkpoint go."""
+        lowest = self._lowest()
+        if lowest is None:
+            return
+        self.evicted += 1
+        if self._on_evict is not None:
+            lowest.segment.pins += 1
+            self._leaving.append((lowest.segment, lowest.token, lowest.usage))
+        self._release(lowest)
+
+    def announce(self) -> None:
+        """Tell of what left for others; splits since then have left the token in a parent."""
+        leaving, self._leaving = self._leaving, []
+        for segment, token, usage in leaving:
+            holder: Segment | None = segment
+            while holder is not None and token <= holder.start * self.index.block_tokens:
+                holder = holder.parent
+            if holder is not None and self._on_evict is not None:
+                self._on_evict(Checkpoint(Shelf(holder), token, usage))
+            segment.pins -= 1
+            self.index.prune(segment)
+
+    def _next_turn(self) -> int:
+        if self._room is None:
+            self._turn += 1
+            return self._turn
+        self._room.turn += 1
+        return self._room.turn
 
     def drop(self, segment: Segment, token: int) -> None:
         """Let a checkpoint go without a word."""
@@ -195,6 +251,11 @@ class WindowPool:
         self._remove(lowest)
 
     def _lowest(self) -> Checkpoint | None:
+        if not self._ranked:
+            self._ranked = True
+            for shelf in self._at.values():
+                for found in shelf.held.values():
+                    self._push(found)
         while self._heap:
             rank, turn, _, found = heapq.heappop(self._heap)
             if self._is_held(found) and turn == found.usage.turn and rank == self._rank(found):
@@ -206,14 +267,18 @@ class WindowPool:
 
     def _rank(self, found: Checkpoint) -> float:
         """What a lost window costs is the tokens back to the checkpoint before it."""
+        if self.eviction.by_turn:
+            return found.usage.turn
         facts = ObjectFacts(
             end_token=found.token, tokens=min(found.token, self._period), nbytes=self._bytes
         )
         return self.eviction.rank(found.usage, facts)
 
     def _push(self, found: Checkpoint) -> None:
-        self._turn += 1
-        entry = (self._rank(found), found.usage.turn, self._turn, found)
+        if not self._ranked:
+            return
+        self._pushed += 1
+        entry = (self._rank(found), found.usage.turn, self._pushed, found)
         heapq.heappush(self._heap, entry)
         if len(self._heap) > 2 * self._count + 64:
             live = {}

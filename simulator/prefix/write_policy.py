@@ -22,6 +22,10 @@ class WritePolicy:
     on_eviction: bool
     exclusive: bool = False
 
+    def __reduce__(self) -> tuple[Callable[[str], WritePolicy], tuple[str]]:
+        """By its name, as another process finds it."""
+        return find_write_policy, (self.name,)
+
     def on_store(self) -> bool:
         """Whether a new object goes to the lower tier at once."""
         return self.writes_on_use(0)

@@ -122,6 +122,7 @@ def prefix_maker(
 
 def cache_rules(wanted: PrefixCache, deployment: DeployedReplica) -> CacheRules:
     """Policies of a scenario, sizes of its engine and model."""
+    drafted = deployment.geometry.layout.retention.drafts
     return CacheRules(
         policy=parse_window_policy(
             wanted.window_policy, deployment.geometry.layout.retention.policy
@@ -131,6 +132,7 @@ def cache_rules(wanted: PrefixCache, deployment: DeployedReplica) -> CacheRules:
         write=find_write_policy(wanted.write_policy),
         page_eviction=wanted.eviction,
         window_eviction=wanted.eviction,
+        draft_granules=drafted.granules if drafted and deployment.rule.new_per_request > 1 else 0,
     )
 
 

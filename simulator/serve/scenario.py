@@ -80,6 +80,8 @@ class Traffic(StrictModel):
     `synth`: `kind` (agent, chat or single) and parameters as of v4sim trace synth, with `_` for
     `-`; seeded by the scenario. `concurrency` closes the loop over a trace's sessions; `first`
     takes only its first requests; `spread_seed` spreads rounded arrival times within their quantum.
+    `columns`, `ignore` and `estimate_tokens` say how the file is read, `window_s` and `sample` what
+    is taken of it, as of v4sim trace info.
     """
 
     trace: str | None = None
@@ -90,6 +92,11 @@ class Traffic(StrictModel):
     longest_wait_s: Annotated[float, Field(gt=0, le=1e9)] | None = None
     first: Whole | None = None
     spread_seed: AtLeastZero | None = None
+    columns: str | None = None
+    ignore: tuple[str, ...] = ()
+    estimate_tokens: float | None = None
+    window_s: tuple[float, float] | None = None
+    sample: float | None = None
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:

@@ -13,36 +13,17 @@ from collections.abc import Sequence
 
 from simulator.basis.sourced import Sourced
 from simulator.prefix.cached_bytes import CachedBytes
+from simulator.prefix.cached_prompts import CachedPrompts, TraceRuns
 from simulator.prefix.hit import PrefixHit
-from simulator.prefix.known_prefix import run_lists
-from simulator.prefix.replay import children_of, goes_on, head_runs
-from simulator.prefix.restore_time import RestorePlan, RestoreTimer, fastest
+from simulator.prefix.restore_time import RestoreTimer
 from simulator.prefix.tier import Tier
 from simulator.prefix.tiered_cache import CacheRules, TieredCache
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.prefix_source import Served
-from workloads.traffic.trace import Trace
 
 DEVICE = "hbm"
 # Of the device's free memory; pages and windows have room of their own.
 DEVICE_WINDOW_SHARE = 0.3
-
-
-class TraceRuns:
-    """Block ids of a trace's prompts, shared by all replicas: runs, and which prompt goes on."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.runs = list(run_lists(trace))
-        self.children = children_of(trace)
-
-    def with_reply(self, request: int) -> list[tuple[int, int]] | None:
-        """Runs of a prompt and its reply, as the next prompt of the session has them, or None."""
-        end = int(self.trace.input_tokens[request] + self.trace.output_tokens[request])
-        for child in self.children.get(request, ()):
-            if goes_on(self.trace, self.runs, request, child):
-                return head_runs(self.runs[child], end // self.trace.block_tokens)
-        return None
 
 
 def device_tier(capacity_bytes: float) -> Tier:
@@ -60,10 +41,8 @@ class TieredPrefixes:
     """`PrefixSource` over a `TieredCache` whose first tier is device memory."""
 
     def __init__(self, runs: TraceRuns, cache: TieredCache, timer: RestoreTimer) -> None:
-        self.runs = runs
+        self.prompts = CachedPrompts(runs, cache, timer, choose=True, loads_only=True)
         self.cache = cache
-        self.timer = timer
-        self._hits: dict[int, PrefixHit] = {}
         self._link_free_ns = 0
         self.loaded_tokens = dict.fromkeys((store.tier.name for store in cache.stores), 0)
         self.byte_ns = dict.fromkeys(self.loaded_tokens, 0)
@@ -77,14 +56,8 @@ class TieredPrefixes:
     def find(self, request: LiveRequest, now_ns: int) -> Served:
         """The fastest of the hits that the tiers allow, and when it is in place."""
         self.count_to(now_ns)
-        self.cache.expire(now_ns / 1e9)
-        found = self.cache.look_up(self.runs.runs[request.index])
-        hit, plan = self.cache.hit(found, request.input_tokens), None
-        if any(load.tier != DEVICE for load in hit.loads):  # else there is nothing to load
-            plan = self._fastest(hit, request, found)
-            hit = plan.hit
-        self.cache.use(found, hit, now_ns / 1e9)
-        self._hits[request.index] = hit
+        found = self.prompts.find(request.index, now_ns / 1e9)
+        hit, plan = found.hit, found.plan
         for load in hit.loads:
             if load.pool == "compressed":
                 self.loaded_tokens[load.tier] += min(load.tokens, hit.loaded_tokens)
@@ -97,8 +70,7 @@ class TieredPrefixes:
 
     def peek(self, request: LiveRequest) -> int:
         """Tokens on the device that a request would find."""
-        found = self.cache.look_up(self.runs.runs[request.index])
-        return self._on_device(self.cache.hit(found, request.input_tokens, 1))
+        return self._on_device(self.prompts.peek(request.index, 1))
 
     def make_room(self, free_tokens: float) -> None:
         """Let the device tier be as large as requests leave it."""
@@ -113,37 +85,18 @@ class TieredPrefixes:
 
     def answered(self, request: LiveRequest, now_ns: int) -> None:
         """Keep a prompt."""
-        self._store(request, now_ns, self.runs.runs[request.index], request.input_tokens)
+        self.count_to(now_ns)
+        self.prompts.answered(request.index, now_ns / 1e9)
 
     def store(self, request: LiveRequest, now_ns: int) -> None:
         """Keep the reply as well, where the trace shows its blocks."""
-        runs = self.runs.with_reply(request.index)
-        if runs is not None:
-            end = request.input_tokens + request.output_tokens
-            self._store(request, now_ns, runs, end)
-        self._hits.pop(request.index, None)
-
-    def _fastest(self, whole: PrefixHit, request: LiveRequest, found: object) -> RestorePlan:
-        plans = [self.timer.plan(whole)]
-        used = {load.tier for load in whole.loads}
-        for depth, store in enumerate(self.cache.stores):
-            if store.tier.name in used:
-                hit = self.cache.hit(found, request.input_tokens, depth)  # type: ignore[arg-type]
-                plans.append(self.timer.plan(hit))
-        return fastest(plans)
+        self.count_to(now_ns)
+        self.prompts.finished(request.index, now_ns / 1e9)
 
     def _on_device(self, hit: PrefixHit) -> int:
         pages = [load for load in hit.loads if load.pool == "compressed"]
         own = sum(load.tokens for load in pages if load.tier == DEVICE)
         return min(own, hit.loaded_tokens)
-
-    def _store(
-        self, request: LiveRequest, now_ns: int, runs: Sequence[tuple[int, int]], end: int
-    ) -> None:
-        hit = self._hits.get(request.index)
-        self.count_to(now_ns)
-        if hit is not None:
-            self.cache.store(runs, request.input_tokens, end, hit, now_ns / 1e9)
 
 
 def tiered_prefixes(

@@ -15,6 +15,7 @@ from workloads.traffic.readers import read_trace
 from workloads.traffic.synth_files import write_synth
 from workloads.traffic.synth_spec import SynthSpec
 from workloads.traffic.trace import NO_REQUEST, NO_TIME, Ints, Trace
+from workloads.traffic.transforms import Transforms
 
 MADE_BLOCK_TOKENS = 64
 Floats = NDArray[np.float64]
@@ -46,8 +47,8 @@ def _asked(scenario: Scenario) -> Trace:
         return made_trace(traffic.made, scenario.seed)
     spec = traffic.synth_spec(scenario.seed)
     if spec is not None:
-        return _cut(_drawn(spec), traffic)
-    return _cut(_read(traffic), traffic)
+        return _cut(_drawn(spec), traffic, scenario.seed)
+    return _cut(_read(traffic), traffic, scenario.seed)
 
 
 def _drawn(spec: SynthSpec) -> Trace:
@@ -58,16 +59,21 @@ def _drawn(spec: SynthSpec) -> Trace:
         return replace(read_trace(path, strict=True), name="synthetic")
 
 
-def _cut(trace: Trace, traffic: Traffic) -> Trace:
+def _cut(trace: Trace, traffic: Traffic, seed: int) -> Trace:
+    asked = Transforms(window_s=traffic.window_s, sample=traffic.sample, sample_seed=seed)
+    trace = asked.apply(trace)
     return trace if traffic.first is None else first_requests(trace, traffic.first)
 
 
 def _read(traffic: Traffic) -> Trace:
     assert traffic.trace is not None
-    if traffic.spread_seed is None:
-        trace = read_trace(traffic.trace)
-    else:
-        trace = read_trace(traffic.trace, spread_seed=traffic.spread_seed)
+    trace = read_trace(
+        traffic.trace,
+        spread_seed=traffic.spread_seed,
+        columns=traffic.columns,
+        ignore=traffic.ignore,
+        chars_per_token=traffic.estimate_tokens,
+    )
     if not len(trace):
         raise InputError(f"{traffic.trace}: the trace has no request")
     return trace
@@ -85,25 +91,8 @@ def first_requests(trace: Trace, count: int) -> Trace:
 
 def select(trace: Trace, rows: Ints) -> Trace:
     """A trace of some requests, their parents among them."""
-    place = np.full(len(trace) + 1, NO_REQUEST, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    lengths = np.diff(trace.run_offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    runs = np.repeat(trace.run_offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Trace(
-        name=trace.name,
-        block_tokens=trace.block_tokens,
-        arrival_ns=trace.arrival_ns[rows],
-        delay_ns=trace.delay_ns[rows],
-        input_tokens=trace.input_tokens[rows],
-        output_tokens=trace.output_tokens[rows],
-        session=np.unique(trace.session[rows], return_inverse=True)[1].astype(np.int64),
-        parent=place[trace.parent[rows]],
-        run_offsets=offsets,
-        run_first=trace.run_first[runs],
-        run_count=trace.run_count[runs],
-        notes=(*trace.notes, f"{len(rows):,} of {len(trace):,} requests"),
-    )
+    taken = trace.take(rows)
+    return replace(taken, notes=(*trace.notes, f"{len(rows):,} of {len(trace):,} requests"))
 
 
 def made_trace(shape: FixedShape, seed: int) -> Trace:
@@ -112,9 +101,8 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
     count = shape.requests
     inputs = _lengths(draw, shape.input_tokens, shape.range_ratio, count)
     shared = shape.shared_prefix_tokens
-    least = shared + (shared > 0)
-    notes = _made_notes(shape, inputs, least)
-    inputs = np.maximum(inputs, least)
+    notes = _made_notes(shape, inputs)
+    inputs = np.maximum(inputs, shared)
     offsets, first, counts = _blocks(shape, inputs)
     none = np.full(count, NO_TIME, dtype=np.int64)
     return Trace(
@@ -133,14 +121,14 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
     )
 
 
-def _made_notes(shape: FixedShape, inputs: Ints, least: int) -> tuple[str, ...]:
+def _made_notes(shape: FixedShape, inputs: Ints) -> tuple[str, ...]:
     """What is asked for of lengths and is not made so."""
     notes, shared = [], shape.shared_prefix_tokens
-    short = int((inputs < least).sum())
+    short = int((inputs < shared).sum())
     if short:
         notes.append(
             f"{short:,} of {len(inputs):,} inputs were drawn shorter than the {shared:,} shared "
-            f"tokens and one of their own, and are made {least:,} tokens long"
+            "tokens, and are made as long"
         )
     if shared % MADE_BLOCK_TOKENS:
         notes.append(

@@ -64,7 +64,7 @@ UNMOVED = {("sglang-0.5", "h200", "linear"): {f"{kind}/o_a" for kind in ("swa", 
 MACHINES = tuple(
     (engine, chip)
     for engine in ENGINES
-    for chip in (("ascend-910c",) if engine == "ascend" else ("h200", "b200"))
+    for chip in (("ascend-910c",) if "ascend" in engine else ("h200", "b200"))
     if (engine, chip) != ("trtllm-1.3", "h200")
 )
 CASES = tuple(

@@ -25,6 +25,8 @@ from simulator.engine.phase import Phase
 from simulator.engine.physical_layout import bind_layout
 from simulator.engine.profile import EngineProfile, find_profile, layout_of, list_profiles
 from simulator.prefix.cached_bytes import cached_bytes
+from simulator.prefix.hit import Extent, HitRule, Residency
+from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import parse_window_policy
 from tests.laws.panel import POINTS, Point, small
 from tests.sampling import WHOLE, tenth
@@ -77,7 +79,7 @@ Path = tuple[str | int, ...]
 
 def chips_of(engine: str) -> tuple[str, ...]:
     """Chips that the engine was made for, and one that it answers for as if."""
-    return ("ascend-910c", "ascend-950dt") if engine == "ascend" else ("b200", "h200", "mi300x")
+    return ("ascend-910c", "ascend-950dt") if "ascend" in engine else ("b200", "h200", "mi300x")
 
 
 def fields_of(model: BaseModel, at: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
@@ -214,6 +216,20 @@ def memory(profile: EngineProfile, engine: str) -> Iterator[object]:
     yield parse_window_policy("engine", layout.retention.policy).parts
     yield layout.loads is None or layout.loads.by_layer
     yield layout.context_parallel
+    yield drafted_hit(layout)
+
+
+def drafted_hit(layout: CacheLayout) -> int:
+    """Tokens that an equal prompt hits where tokens are drafted."""
+    drafts = layout.retention.drafts
+    rule = HitRule(
+        policy=parse_window_policy("zero"),
+        geometry=WindowGeometry(128, 1),
+        granule_tokens=layout.hit_tokens,
+        draft_granules=0 if drafts is None else drafts.granules,
+    )
+    held = Residency(known_tokens=10**6, compressed=[Extent(10**6, "hbm")])
+    return rule.find(10**6 + 1, held).loaded_tokens
 
 
 @cache
@@ -263,8 +279,9 @@ STILL: dict[tuple[str, str], str] = {
     ("vllm-0.33", "kernels/17/stream_tokens"): HIDDEN,
     **{
         (engine, "layout/page_tokens"): COUNTED
-        for engine in ("ideal", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
+        for engine in ("ideal", "trtllm-1.3", "vllm-0.22", "vllm-0.33", "vllm-ascend")
     },
+    ("vllm-ascend", "layout/hit_scales"): "says what --page-tokens does to hits",
     ("vllm-0.22", "layout/sizing/block_bytes"): OTHER,
     ("vllm-0.33", "layout/sizing/block_bytes"): OTHER,
 }
@@ -277,7 +294,11 @@ def cases() -> tuple[tuple[str, Path], ...]:
         profile = find_profile(engine)
         for at, value, _ in fields_of(profile):
             # Profiles that share kernels differ in their layouts only.
-            shared = {"sglang-0.5-cap": "sglang-0.5", "vllm-0.22": "vllm-0.33"}
+            shared = {
+                "sglang-0.5-cap": "sglang-0.5",
+                "vllm-0.22": "vllm-0.33",
+                "vllm-ascend": "ascend",
+            }
             own = at[0] == "layout" or engine not in shared
             if own and value != default_of(at):
                 found.append((engine, at))

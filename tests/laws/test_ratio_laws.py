@@ -134,7 +134,7 @@ def flash(*ratios: int, **given: object):
 @pytest.mark.parametrize("engine", list_profiles())
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 def test_every_engine_prices_other_ratios(engine: str, phase: str) -> None:
-    chip = "ascend-910c" if engine == "ascend" else "h200"
+    chip = "ascend-910c" if "ascend" in engine else "h200"
     times = {}
     for csa in (2, 4, 8, 16):
         asked = ask(
@@ -152,7 +152,7 @@ def test_every_engine_prices_other_ratios(engine: str, phase: str) -> None:
 def test_pages_that_end_inside_an_entry_are_refused_with_the_smallest_that_do_not(
     engine: str,
 ) -> None:
-    chip = "ascend-910c" if engine == "ascend" else "h200"
+    chip = "ascend-910c" if "ascend" in engine else "h200"
     config = flash(3, 5)
     asked = ask(model="v4-flash", chip=chip, count=8, engine=engine, context=8190)
     with pytest.raises(UnsupportedError, match=r"multiples of 15 .*or 15, the smallest"):

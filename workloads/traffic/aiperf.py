@@ -192,4 +192,11 @@ def _say(draft: Draft, rows: list[_Row], sessions: dict[str, _Session], waitless
         )
 
 
-AIPERF = Reader("aiperf agentic deltas, JSONL", _matches, _read, KEYS | {"block_size"}, CLOCK)
+AIPERF = Reader(
+    "aiperf agentic deltas, JSONL",
+    _matches,
+    _read,
+    KEYS,
+    CLOCK,
+    known=frozenset({"group_id", "is_restart"}),
+)

@@ -68,4 +68,5 @@ BAILIAN = Reader(
         {"chat_id", "parent_chat_id", "input_length", "output_length", "hash_ids", "timestamp"}
     ),
     "timestamp in seconds",
+    known=frozenset({"type", "turn"}),
 )

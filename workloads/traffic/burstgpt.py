@@ -66,4 +66,5 @@ BURSTGPT = Reader(
     _read,
     frozenset({*COLUMNS, *OPTIONAL}),
     "Timestamp in seconds",
+    known=frozenset({"Model", "Log Type", "Elapsed time"}),
 )

@@ -181,7 +181,7 @@ class Draft:
     unless the source never had one order (`sort_quietly`). `notes` are sentences of the
     reader, `doubts` those of repairs that `strict` refuses.
     `id_tokens[i]`: tokens that the ids of request i cover (its input, unless the reader says else),
-    and -1 where it has none.
+    and -1 where it has none. `start_ns[i]`: recorded start from the session's, or -1.
     """
 
     def __init__(self, file: TraceFile, format: str, *, sort: bool = True) -> None:
@@ -202,6 +202,7 @@ class Draft:
         self.session: list[int] = []
         self.parent: list[int] = []
         self.observed: list[int] = []
+        self.start_ns: list[int] = []
         self.id_tokens: list[int] = []
         self.ids = IdRuns(self.at)
         self.packed: tuple[Ints, Ints, Ints] | None = None
@@ -240,6 +241,7 @@ class Draft:
         parent: int = NO_REQUEST,
         observed: int | None = None,
         id_tokens: int = -1,
+        start_ns: int = -1,
     ) -> int:
         """Append a request; returns its number. `arrival_ns` None is a missing time.
 
@@ -254,6 +256,7 @@ class Draft:
         self.parent.append(parent)
         self.observed.append(-1 if observed is None else observed)
         self.id_tokens.append(id_tokens)
+        self.start_ns.append(start_ns)
         return len(self.line) - 1
 
     def fill(
@@ -279,6 +282,7 @@ class Draft:
             "parent": none if parent is None else parent,
             "observed": none if observed is None else observed,
             "id_tokens": none,
+            "start_ns": none,
         }
         for name, values in columns.items():
             setattr(self, name, values)

@@ -29,6 +29,7 @@ class _Columns:
     session: Ints
     parent: Ints
     observed: Ints
+    start_ns: Ints
     run_offsets: Ints
     run_first: Ints
     run_count: Ints
@@ -53,6 +54,7 @@ def finished(draft: Draft, options: ReaderOptions) -> Trace:
     _scale(columns, options, notes)
     spread_arrivals(columns.arrival_ns, options.spread_seed, notes)
     observed = columns.observed if (columns.observed >= 0).any() else None
+    start = columns.start_ns if (columns.start_ns >= 0).any() else None
     return Trace(
         name=draft.file.name,
         block_tokens=block_tokens,
@@ -66,6 +68,7 @@ def finished(draft: Draft, options: ReaderOptions) -> Trace:
         run_first=columns.run_first,
         run_count=columns.run_count,
         observed_cached_tokens=observed,
+        start_ns=start,
         notes=tuple(notes),
         format=draft.format,
     )
@@ -134,6 +137,7 @@ def _columns(draft: Draft) -> _Columns:
         session=array(draft.session),
         parent=array(draft.parent),
         observed=array(draft.observed),
+        start_ns=array(draft.start_ns),
         run_offsets=offsets,
         run_first=first,
         run_count=count,
@@ -212,6 +216,7 @@ def _select(columns: _Columns, order: Ints) -> None:
     columns.run_count = columns.run_count[runs]
     for name in (
         "line", "arrival_ns", "delay_ns", "input_tokens", "output_tokens", "session", "observed",
+        "start_ns",
     ):  # fmt: skip
         setattr(columns, name, getattr(columns, name)[order])
 
@@ -267,6 +272,8 @@ def _scale(columns: _Columns, options: ReaderOptions, notes: list[str]) -> None:
         timed = columns.arrival_ns >= 0
         columns.arrival_ns[timed] = np.rint(columns.arrival_ns[timed] * options.slowdown)
         columns.delay_ns = np.rint(columns.delay_ns * options.slowdown).astype(np.int64)
+        started = columns.start_ns >= 0
+        columns.start_ns[started] = np.rint(columns.start_ns[started] * options.slowdown)
         notes.append(f"all times multiplied by {options.slowdown:g}")
 
 

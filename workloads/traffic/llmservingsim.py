@@ -108,4 +108,5 @@ LLMSERVINGSIM = Reader(
         | {"output_toks", "tool_duration_ns", *TOKEN_IDS}
     ),
     "arrival_time_ns, or arrival_time in seconds",
+    known=frozenset({"request_id", "queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts"}),
 )

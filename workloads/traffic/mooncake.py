@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from workloads.traffic.draft import Draft, counted
-from workloads.traffic.fields import items, text, time_ns, tokens
+from workloads.traffic.fields import items, text, time_ns, tokens, whole
 from workloads.traffic.reader_options import Reader, ReaderOptions
 from workloads.traffic.trace import NO_REQUEST, NO_TIME
 from workloads.traffic.trace_file import TraceFile
 
 BLOCK_TOKENS = 512
-KEYS = frozenset({"input_length", "output_length", "hash_ids", "timestamp", "session_id", "delay"})
+KEYS = frozenset(
+    {"input_length", "output_length", "hash_ids", "timestamp", "session_id", "delay", "block_size"}
+)
 CLOCK = "timestamp in milliseconds"
 
 
@@ -33,6 +35,9 @@ def _read(file: TraceFile, options: ReaderOptions) -> Draft:
     begun: dict[int, Any] = {}
     following = unlike = 0
     for line, row in file.json_rows():
+        stated = whole(file, line, row, "block_size")
+        if stated is not None and stated > 0:
+            draft.use_blocks(options.block_tokens, BLOCK_TOKENS, stated)
         input_tokens = tokens(file, line, row, "input_length")
         output_tokens = tokens(file, line, row, "output_length")
         ids = items(file, line, row, "hash_ids")
@@ -79,4 +84,11 @@ def _first_ids(rows: tuple[dict[str, Any], ...]) -> Iterator[tuple[str, Any]]:
             yield str(row["session_id"]), ids[0]
 
 
-MOONCAKE = Reader("Mooncake JSONL, one request a line, global ids", _matches, _read, KEYS, CLOCK)
+MOONCAKE = Reader(
+    "Mooncake JSONL, one request a line, global ids",
+    _matches,
+    _read,
+    KEYS,
+    CLOCK,
+    known=frozenset({"group_id", "is_restart"}),
+)

@@ -32,6 +32,8 @@ class ReaderOptions:
     `spread_seed`: spread arrivals evenly within the step they were rounded to.
     `slowdown`: all times are multiplied by it. `max_delay_s`: longer waits are cut to it.
     `seed`, `duration_s`: of traffic generated from a summary.
+    `columns`: names of columns by part, for files of no known format. `ignore`: columns that are
+    knowingly left out. `chars_per_token`: for files of text alone, whose lengths are estimated.
     """
 
     strict: bool = False
@@ -44,6 +46,9 @@ class ReaderOptions:
     max_delay_s: float | None = None
     seed: int = 0
     duration_s: float = 600.0
+    columns: str | None = None
+    ignore: tuple[str, ...] = ()
+    chars_per_token: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("block_tokens", "max_input_tokens"):
@@ -62,6 +67,10 @@ class ReaderOptions:
             raise InputError(f"slowdown is {self.slowdown}, expected above 0 and at most 1e6")
         if self.max_delay_s is not None and not 0 <= self.max_delay_s <= MAX_SECONDS:
             raise InputError(f"max_delay_s is {self.max_delay_s}, expected 0 to {MAX_SECONDS:g} s")
+        if self.chars_per_token is not None and not 0.1 <= self.chars_per_token <= 100:
+            raise InputError(
+                f"chars_per_token is {self.chars_per_token:g}, expected 0.1 to 100 characters"
+            )
         if not 0 < self.duration_s <= 1e7:
             raise InputError(f"duration_s is {self.duration_s}, expected above 0 and at most 1e7 s")
 
@@ -72,7 +81,8 @@ class Reader:
 
     `matches` gets the beginning of a file; `read` returns rows that `finished` checks. `keys`
     are the keys or columns that it reads, `clock` is that of arrivals, with its unit.
-    `parts`: functions beside `read` whose docstrings state what it assumes.
+    `parts`: functions beside `read` whose docstrings state what it assumes. `known`: keys of the
+    format that are left out and change no request, whatever their names look like.
     """
 
     about: str
@@ -81,3 +91,4 @@ class Reader:
     keys: frozenset[str]
     clock: str
     parts: tuple[Callable[..., object], ...] = ()
+    known: frozenset[str] = frozenset()

@@ -124,4 +124,5 @@ SERVEGEN = Reader(
     _read,
     frozenset(COLUMNS),
     f"drawn from {RATE}",
+    known=frozenset({"client_chunk", "windows_600s", "requests_est", "peak_600s_rate"}),
 )

@@ -34,6 +34,7 @@ def trace_summary(trace: Trace) -> dict[str, Any]:
         "block_tokens": trace.block_tokens,
         "block_ids": int(trace.run_count.sum()) if has_ids else None,
         "distinct_block_ids": distinct_ids(trace) if has_ids else None,
+        "shared_block_ids": shared_ids(trace) if has_ids else None,
         "id_runs": len(trace.run_count) if has_ids else None,
         "observed_cached_fraction": None
         if observed is None
@@ -68,3 +69,12 @@ def distinct_ids(trace: Trace) -> int:
     end = first + trace.run_count[order]
     before = np.maximum.accumulate(np.concatenate([[0], end[:-1]])) if len(end) else end
     return int(np.maximum(0, end - np.maximum(first, before)).sum())
+
+
+def shared_ids(trace: Trace) -> int:
+    """Ids that occur in more than one run, each counted once."""
+    edges = np.concatenate([trace.run_first, trace.run_first + trace.run_count])
+    steps = np.repeat([1, -1], len(trace.run_first))
+    order = np.argsort(edges, kind="stable")
+    covered = np.cumsum(steps[order])
+    return int(np.diff(edges[order], append=0)[covered > 1].sum()) if len(edges) else 0

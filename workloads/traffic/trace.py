@@ -33,6 +33,9 @@ class Trace:
     `run_offsets[i]:run_offsets[i + 1]`. Ids are unique over the whole trace (private ids are moved
     apart by SESSION_STRIDE). `block_tokens` is 0 where the trace has no ids.
     `observed_cached_tokens` [N]: cached tokens that the source measured, or None.
+    `start_ns` [N]: recorded start of a request from its session's, -1 where it follows from waits.
+    `warm_up`: requests that fill a cache first and are left out of its figures. `order`: how
+    requests were put in order, where it is not that of the source.
     `notes`: a sentence for all that was dropped, rounded, sorted or spread. `format`: the source's.
     """
 
@@ -48,6 +51,9 @@ class Trace:
     run_first: Ints
     run_count: Ints
     observed_cached_tokens: Ints | None = None
+    start_ns: Ints | None = None
+    warm_up: int = 0
+    order: str = ""
     notes: tuple[str, ...] = ()
     format: str = ""
 
@@ -65,24 +71,33 @@ class Trace:
 
     def head(self, count: int) -> Trace:
         """The first `count` requests; those whose parent is among them stay linked."""
-        last = int(self.run_offsets[min(count, len(self))])
-        observed = self.observed_cached_tokens
+        taken = self.take(np.arange(min(count, len(self))))
+        text = f"only the first {len(taken):,} of {len(self):,} requests"
+        return replace(taken, notes=(*self.notes, text))
+
+    def take(self, rows: Ints) -> Trace:
+        """Some requests in the order of `rows`; one whose parent is not before it has none."""
+        place = np.full(len(self) + 1, NO_REQUEST, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        parent = place[self.parent[rows]]
+        parent[parent >= np.arange(len(rows))] = NO_REQUEST
+        lengths = np.diff(self.run_offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        runs = np.repeat(self.run_offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        observed, start = self.observed_cached_tokens, self.start_ns
         return replace(
             self,
-            arrival_ns=self.arrival_ns[:count],
-            delay_ns=self.delay_ns[:count],
-            input_tokens=self.input_tokens[:count],
-            output_tokens=self.output_tokens[:count],
-            session=self.session[:count],
-            parent=self.parent[:count],
-            run_offsets=self.run_offsets[: count + 1],
-            run_first=self.run_first[:last],
-            run_count=self.run_count[:last],
-            observed_cached_tokens=None if observed is None else observed[:count],
-            notes=(
-                *self.notes,
-                f"only the first {min(count, len(self)):,} of {len(self):,} requests",
-            ),
+            arrival_ns=self.arrival_ns[rows],
+            delay_ns=self.delay_ns[rows],
+            input_tokens=self.input_tokens[rows],
+            output_tokens=self.output_tokens[rows],
+            session=np.unique(self.session[rows], return_inverse=True)[1].astype(np.int64),
+            parent=parent,
+            run_offsets=offsets,
+            run_first=self.run_first[runs],
+            run_count=self.run_count[runs],
+            observed_cached_tokens=None if observed is None else observed[rows],
+            start_ns=None if start is None else start[rows],
         )
 
     @property

@@ -170,4 +170,7 @@ TRACELAB = Reader(
     frozenset({*COLUMNS, START, *OPTIONAL, "timing_events"}),
     f"{START} in seconds in CSV, timing_events in JSONL",
     (_read_rows,),
+    known=frozenset(
+        {"n_tools", "max_tool_wall_ms", "first_input_event_type", "tools", "provider", "model"}
+    ),
 )

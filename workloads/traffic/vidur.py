@@ -45,4 +45,5 @@ VIDUR = Reader(
     _read,
     frozenset({*COLUMNS, *OPTIONAL}),
     "arrived_at in seconds",
+    known=frozenset({"pd_ratio"}),
 )

@@ -139,4 +139,20 @@ WEKA = Reader(
     ),
     "t in seconds",
     (add_session,),
+    known=frozenset(
+        {
+            "models",
+            "model",
+            "tool_tokens",
+            "system_tokens",
+            "input_types",
+            "output_types",
+            "stop",
+            "subagent_type",
+            "duration_ms",
+            "total_tokens",
+            "tool_use_count",
+            "status",
+        }
+    ),
 )

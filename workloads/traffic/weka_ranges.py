@@ -80,4 +80,5 @@ WEKA_RANGES = Reader(
     ),
     "t in seconds",
     (add_session,),
+    known=frozenset({"tool", "sys", "stop"}),
 )

@@ -77,6 +77,7 @@ def add_session(
             session=session,
             parent=parent,
             id_tokens=request.input_tokens,
+            start_ns=request.start_ns,
         )
         if not ranges:
             draft.ids.add_list(request.ids, offset, private)

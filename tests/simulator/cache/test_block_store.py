@@ -11,7 +11,7 @@ import pytest
 
 from simulator.basis.errors import DoesNotFitError, InputError
 from simulator.cache.block_file import file_name
-from simulator.cache.block_store import FILE_NAME, BlockStore
+from simulator.cache.block_store import FILE_NAME, BlockStore, _line
 
 ROWS = np.arange(6.0).reshape(2, 3)
 
@@ -59,7 +59,7 @@ def test_a_later_block_replaces_an_earlier_one(store):
         (lambda data: data[: len(data) // 2], "truncated"),
         (lambda data: b"", "truncated"),
         (lambda data: data[:-1] + bytes([data[-1] ^ 4]), "checksum differs"),
-        (lambda data: data[:8] + b"\7" + data[9:], "wrong version"),
+        (lambda data: data[:8] + b"\0" + data[9:], "wrong version"),
         (lambda data: b"junk" * 100, "no block file"),
     ],
 )
@@ -257,3 +257,41 @@ def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot keep blocks in .*file"):
         BlockStore(tmp_path / "file")
+
+
+def test_a_block_of_a_newer_version_is_never_overwritten(tmp_path):
+    store = BlockStore(tmp_path)
+    store.put("a", {"x": b"old"})
+    path = tmp_path / file_name("a")
+    newer = path.read_bytes()
+    newer = newer[:8] + (2).to_bytes(4, "little") + newer[12:]
+    path.write_bytes(newer)
+    assert store.get("a") is None
+    with pytest.raises(InputError, match=r"block of version 2, newer than .*not overwritten"):
+        store.put("a", {"x": b"new"})
+    with pytest.raises(InputError, match="not overwritten"):
+        BlockStore(tmp_path).put("a", {"x": b"new"})
+    assert path.read_bytes() == newer
+    older = newer[:8] + bytes(4) + newer[12:]
+    path.write_bytes(older)  # what an older version wrote gives way
+    store.put("a", {"x": b"new"})
+    assert store.get("a") == {"x": b"new"}
+
+
+def test_a_manifest_of_a_newer_version_is_never_overwritten(tmp_path):
+    BlockStore(tmp_path).put("a", {"x": b"1"})
+    path = tmp_path / "manifest.jsonl"
+    newer = _line({"manifest": 2}) + b"of another form\n"
+    path.write_bytes(newer)
+    store = BlockStore(tmp_path)
+    assert store.get("a") == {"x": b"1"}
+    store.put("b", {"x": b"2"})
+    store.delete("a")
+    store.rebuild()
+    assert store.keys() == ["b"]
+    assert path.read_bytes() == newer
+    open_before = BlockStore(tmp_path / "other")
+    open_before.put("a", {"x": b"1"})
+    (tmp_path / "other" / "manifest.jsonl").write_bytes(newer)
+    open_before.put("b", {"x": b"2"})
+    assert (tmp_path / "other" / "manifest.jsonl").read_bytes() == newer

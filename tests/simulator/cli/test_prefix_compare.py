@@ -348,3 +348,39 @@ def test_a_tier_without_room_is_said(capsys, trace, tmp_path):
     # 4 pages of 128 tokens, 705,464 B each; a window of 4,559,872 B and 1,228,800 B of overlap.
     assert "tier hbm of 1 B has no room for a block of 512 tokens (2,821,856 B)" in out
     assert "or a window (5,788,672 B)" in out
+
+
+def test_policies_at_their_best_share(capsys, trace, tmp_path):
+    """A curve a policy, the ranking in the notes, and the division that the tiers state."""
+    out = tmp_path / "out.json"
+    asked = ["--trace", trace, "--policies", "boundary,zero", "--json", out]
+    code, text, _ = run(capsys, *asked, "--window-shares", "shared,0.1,0.6")
+    assert code == 0
+    assert "each at its best share, boundary has the earliest first tokens" in text
+    found = json.loads(out.read_text())["window_shares"]
+    assert [one["policy"] for one in found["policies"]] == ["boundary", "zero"]
+    assert [p["share"] for p in found["policies"][0]["curve"]] == ["shared", "0.1", "0.6"]
+    assert found["ranking"] in json.loads(out.read_text())["notes"]
+    code, text, _ = run(capsys, *asked)
+    assert "as the tiers say: hbm 0.3, dram 0.3, nvme 0.5, remote 0.5" in text
+    code, _, error = run(capsys, *asked, "--reference", "--window-shares", "nonsense")
+    assert (code, "window share 'nonsense'" in error) == (2, True)
+
+
+def test_the_first_line_says_order_and_concurrency(capsys, trace):
+    for more in ([], ["--reference"]):
+        code, text, _ = run(capsys, "--trace", trace, "--policies", "full", "--live", 2, *more)
+        assert code == 0
+        assert text.startswith("made.jsonl: requests meet the cache with 2 of 4 sessions live")
+    code, text, _ = run(capsys, "--trace", trace, "--policies", "full", "--reference")
+    assert text.startswith("made.jsonl: requests meet the cache in file order (1.0 sessions open")
+
+
+def test_policies_in_processes_of_their_own(capsys, trace, tmp_path, monkeypatch):
+    """The same figures."""
+    out = [tmp_path / "a.json", tmp_path / "b.json"]
+    asked = ["--trace", trace, "--policies", "full,boundary"]
+    assert run(capsys, *asked, "--json", out[0])[0] == 0
+    monkeypatch.setattr("simulator.prefix.comparison._WORTH_PROCESSES", 0)
+    assert run(capsys, *asked, "--json", out[1])[0] == 0
+    assert out[0].read_text() == out[1].read_text()

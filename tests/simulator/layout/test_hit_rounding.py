@@ -44,3 +44,10 @@ def test_mix_of_whole_granules_loses_nothing() -> None:
     assert lost_tokens(256, mix_of("4096:10,131072:2")) == 0
     assert lost_tokens(256, mix_of("4097:1,4096:1")) == 0.5
     assert lost_tokens(256, mix_of("1-256:3")) == 127.5
+
+
+@pytest.mark.parametrize(("block", "granule"), [(16, 2048), (32, 4096), (128, 16384)])
+def test_granule_of_vllm_on_ascend_follows_its_blocks(block: int, granule: int) -> None:
+    """A block of entries of 128 tokens each holds as many entries as others hold tokens."""
+    layout = layout_of(find_profile("vllm-ascend", block))
+    assert (layout.hit_tokens, layout.pools["hca"].page_tokens) == (granule, granule)

@@ -18,7 +18,7 @@ SHAPE = StepShape(tuple((1, n - 1) for n in CONTEXTS))
 
 def step_of(engine: str, page_tokens: int | None = None) -> tuple[LayoutStep, StepTimer]:
     asked = ask(
-        model="v4-flash", chip="ascend-910c" if engine == "ascend" else "h200", count=8, dp=8, ep=8,
+        model="v4-flash", chip="ascend-910c" if "ascend" in engine else "h200", count=8, dp=8, ep=8,
         batch=8, context=131_072, engine=engine, page_tokens=page_tokens,
         kv_dtype=groupings(engine=engine).kv,
     )  # fmt: skip

@@ -56,10 +56,11 @@ def replay(
     share_link=False,
     geometry=GEOMETRY,
     sizes=SIZES,
+    tiers=None,
     **options,
 ):
-    tiers = tiers_of(*capacities)
-    policy = parse_window_policy(name)
+    tiers = tiers_of(*capacities) if tiers is None else tiers
+    policy = parse_window_policy(name) if isinstance(name, str) else name
     rules = CacheRules(
         policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy(write), **options
     )

@@ -56,18 +56,18 @@ def test_a_range_ratio_of_zero_draws_lengths_from_one_on() -> None:
 
 
 def test_lengths_that_are_not_made_as_asked_are_told() -> None:
-    """Inputs of 100 to 1,000 with 300 shared tokens: those of 300 and less become 301."""
+    """Inputs of 100 to 1,000 with 300 shared tokens: those of less become 300."""
     keys = {"input_tokens": 1000, "output_tokens": 10, "requests": 500, "rate_per_s": 5.0}
     plain = made_trace(FixedShape(**keys, range_ratio=0.1), 3)  # type: ignore[arg-type]
     assert plain.notes == ()
     shape = FixedShape(**keys, range_ratio=0.1, shared_prefix_tokens=300)  # type: ignore[arg-type]
     trace = made_trace(shape, 3)
-    short = int((plain.input_tokens <= 300).sum())
+    short = int((plain.input_tokens < 300).sum())
     assert 0 < short < 500
-    assert (trace.input_tokens == np.maximum(plain.input_tokens, 301)).all()
+    assert (trace.input_tokens == np.maximum(plain.input_tokens, 300)).all()
     assert trace.notes == (
-        f"{short} of 500 inputs were drawn shorter than the 300 shared tokens and one of their "
-        "own, and are made 301 tokens long",
+        f"{short} of 500 inputs were drawn shorter than the 300 shared tokens, and are made as "
+        "long",
         "of 300 shared tokens 256 can be found again: prompts are told apart in blocks of 64",
     )
 

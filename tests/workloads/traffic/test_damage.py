@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.basis.errors import InputError
 from tests.workloads.traffic.test_aiperf import ROWS as AIPERF
 from tests.workloads.traffic.test_bailian import ROWS as BAILIAN
+from tests.workloads.traffic.test_found_forms import BATCH, CUSTOM, EXPORT, FOUND, HASHED
 from tests.workloads.traffic.test_llmservingsim import agentic, flat
 from tests.workloads.traffic.test_mooncake import ROWS as MOONCAKE
 from tests.workloads.traffic.test_servegen import CLIENTS
@@ -27,11 +28,16 @@ ROWS = {
     "weka": [weka("a"), weka("b")],
     "weka-ranges": [weka_ranges("a"), weka_ranges("b", start=3.0)],
     "llmservingsim": [flat(0, [1] * 40), agentic(5)],
+    "servegen-offline": HASHED,
+    "aiperf-export": EXPORT,
+    "openai-batch": BATCH,
+    "custom": CUSTOM,
 }
 SAMPLES = {
     **{name: "".join(json.dumps(row) + "\n" for row in rows) for name, rows in ROWS.items()},
     **TABLES,
     "servegen": CLIENTS,
+    **FOUND,
 }
 ODD = [None, -1, 0, 1.5, 1e300, float("nan"), 1 << 70, "x", "", True, [], [1], [[1, 2]], {}, [None]]
 
@@ -42,7 +48,7 @@ def read(text: bytes, format=None, **options):
         path = Path(folder) / "t"
         path.write_bytes(text)
         try:
-            return read_trace(path, format, **options)
+            return read_trace(path, format, chars_per_token=4, **options)
         except InputError:
             return None
 

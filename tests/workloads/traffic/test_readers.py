@@ -160,7 +160,7 @@ def test_assumptions_are_those_of_the_format(tmp_path, path):
 
 def test_every_format_says_what_it_is():
     assert all(reader.about for reader in READERS.values())
-    assert len(READERS) == 11
+    assert len(READERS) == 17
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=12), st.integers(1, 30))

@@ -74,6 +74,22 @@ EXTRA = {
     "azure": "TIMESTAMP,extra,ContextTokens,GeneratedTokens\n2025-01-15 09:00:00,1,9,1\n",
     "burstgpt": "Timestamp,Request tokens,Response tokens,extra\n0,9,1,1\n",
     "vidur": "num_prefill_tokens,num_decode_tokens,extra\n9,1,1\n",
+    "servegen-offline": lines(
+        [{"request_id": 1, "type": "text", "input_length": 9, "output_length": 1, "extra": 1}]
+    ),
+    "aiperf-export": lines(
+        [
+            {"metadata": {"request_start_ns": 0, "extra": 1}}
+            | {"metrics": {f"{side}_sequence_length": {"value": 9} for side in ("input", "output")}}
+        ]
+    ),
+    "tracelab-replay": "session_id,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms,"
+    "arrival_time,extra\n0,0,0,9,1,0,0,1\n",
+    "sharegpt": json.dumps(
+        [{"conversations": [{"from": "human", "value": "a"}], "id": "b", "extra": 1}]
+    ),
+    "openai-batch": lines([{"custom_id": "a", "body": {"prompt": "a"}, "extra": 1}]),
+    "custom": lines([{"prompt": "a", "output_tokens": 1, "extra": 1}]),
     "servegen": "mean_rate_req_s,rate_weighted_iat_cv,commonest_family,mean_input_tokens,"
     "mean_output_tokens,extra\n1,1,gamma,9,9,1\n",
 }
@@ -91,10 +107,10 @@ def written(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("name", EXTRA)
 def test_a_key_that_is_not_read_is_named_and_no_other(tmp_path, name):
-    trace = read_trace(written(tmp_path, EXTRA[name]))
+    trace = read_trace(written(tmp_path, EXTRA[name]), chars_per_token=4)
     assert trace.format == name
     assert [note for note in trace.notes if note.startswith("not read")] == ["not read: extra"]
-    plain = read_trace(written(tmp_path, EXTRA[name].replace("extra", "")), name)
+    plain = read_trace(written(tmp_path, EXTRA[name].replace("extra", "")), name, chars_per_token=4)
     assert not notes_with(plain, "not read")
 
 
@@ -129,11 +145,11 @@ def test_a_column_of_times_that_is_not_read_is_no_time_of_zero(tmp_path):
 
 
 def test_without_any_time_all_arrive_at_zero_and_it_is_said(tmp_path):
-    row = {"input_length": 9, "output_length": 1, "duration": 5}
+    row = {"input_length": 9, "output_length": 1, "colour": 5}
     trace = read_trace(write_rows(tmp_path / "t.jsonl", [row, row]))
     assert trace.arrival_ns.tolist() == [0, 0]
     assert notes_with(trace, "2 requests without a time set to 0")
-    assert notes_with(trace, "not read: duration")
+    assert notes_with(trace, "not read: colour")
 
 
 def test_images_are_dropped_and_counted(tmp_path):

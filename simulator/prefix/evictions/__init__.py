@@ -1,0 +1,1 @@
+"""Eviction policies of single blocks, one a file."""
