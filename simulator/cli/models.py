@@ -11,7 +11,7 @@ from simulator.cli.options import JsonFile, console, save_json
 
 if TYPE_CHECKING:
     from reports.text_table import TextColumn
-    from workloads.graph import Graph
+    from workloads.tensor_type import TensorType
 
 app = typer.Typer(
     help="Models that ship with v4sim; --model elsewhere also takes a path to YAML or config.json.",
@@ -154,14 +154,13 @@ def _text(value: Any) -> str:
 
 def _facts(config: Any) -> dict[str, Any]:
     """Counts with and without MTP layers; `parameters` and `weight_bytes` count it."""
-    from workloads.deepseek_v4.graph import build_graph
+    from workloads.deepseek_v4.graph import model_parameters
     from workloads.deepseek_v4.precision import Precision
     from workloads.deepseek_v4.state import model_state
-    from workloads.step_shape import StepShape
 
-    step, has_mtp = StepShape.uniform(1, 1, 0), config.mtp_layers > 0
-    backbone = build_graph(config, step)
-    whole = build_graph(config, step, mtp=True) if has_mtp else backbone
+    has_mtp = config.mtp_layers > 0
+    backbone = model_parameters(config)
+    whole = model_parameters(config, mtp=True) if has_mtp else backbone
     growth = {
         index: model_state(config, Precision(index=index)).growth_bytes_per_token
         for index in ("fp8", "fp4")
@@ -172,15 +171,15 @@ def _facts(config: Any) -> dict[str, Any]:
         "mtp_layers": config.mtp_layers,
         "parameters_without_mtp": _parameters(backbone),
         "parameters": _parameters(whole),
-        "weight_bytes": whole.weight_bytes,
+        "weight_bytes": sum(tensor.nbytes for tensor in whole.values()),
         "cache_growth_bytes_per_token_fp8_index": growth["fp8"],
         "cache_growth_bytes_per_token_fp4_index": growth["fp4"],
         "cache_fixed_bytes_per_request": model_state(config, Precision()).fixed_bytes,
     }
 
 
-def _parameters(graph: Graph) -> int:
-    return sum(tensor.size for tensor in graph.params.values())
+def _parameters(params: dict[str, TensorType]) -> int:
+    return sum(tensor.size for tensor in params.values())
 
 
 def _reference_facts() -> dict[str, Any]:

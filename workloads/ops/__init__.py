@@ -11,6 +11,7 @@ from workloads.ops.collective import (
     ReduceScatter,
 )
 from workloads.ops.compressor import CompressPool
+from workloads.ops.draft import Confidence, DraftTokens, StreamMeans
 from workloads.ops.elementwise import Add, Embed, LastRows, Repeat, SwiGlu
 from workloads.ops.experts import ExpertDown, ExpertUp, Route
 from workloads.ops.hyper_connection import HcCollapse, HcExpand, HcHeadGate, HcSplit
@@ -25,6 +26,8 @@ OPERATIONS: dict[str, type[Op]] = {
     "all_reduce": AllReduce,
     "append_entries": AppendEntries,
     "compress_pool": CompressPool,
+    "confidence": Confidence,
+    "draft_tokens": DraftTokens,
     "embed": Embed,
     "expert_combine": ExpertCombine,
     "expert_dispatch": ExpertDispatch,
@@ -45,6 +48,7 @@ OPERATIONS: dict[str, type[Op]] = {
     "round_to_cache": RoundToCache,
     "route": Route,
     "sparse_attention": SparseAttention,
+    "stream_means": StreamMeans,
     "swi_glu": SwiGlu,
     "top_k": TopK,
     "write_window": WriteWindow,

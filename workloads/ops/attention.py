@@ -27,11 +27,14 @@ class SparseAttention(Op):
 
     Regions: the window ring, then the compressed pool where `ratio` > 0. `top_k` 0 means that
     every visible entry is read. The ring is read before the chunk is written to it.
+    With `block` the chunk is a block of drafts: each query sees all of the chunk, whatever its
+    place in it, and the `window` rows before it.
     """
 
     window: int
     ratio: int = 0
     top_k: int = 0
+    block: bool = False
 
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """[tokens, heads, dim]."""
@@ -58,9 +61,13 @@ class SparseAttention(Op):
         ids = arrays[2] if self.top_k else None
         out = np.empty_like(q)
         for request, span, past in context.batch.rows():
-            kept = min(past, self.window - 1)
+            kept = min(past, self.window if self.block else self.window - 1)
             ring = context.regions[0].read(request, np.arange(past - kept, past))
             raw = np.concatenate([ring.astype(q.dtype), kv[span]])
+            if self.block:
+                keys = np.broadcast_to(raw, (span.stop - span.start, *raw.shape))
+                out[span] = _attend(q[span], keys, np.ones(keys.shape[:2], dtype=bool), sink)
+                continue
             entries = self._entries(request, past + span.stop - span.start, context)
             for start in range(span.start, span.stop, QUERY_BLOCK):
                 rows = slice(start, min(start + QUERY_BLOCK, span.stop))
@@ -101,7 +108,17 @@ class SparseAttention(Op):
 
     def pairs(self, step: StepShape) -> int:
         """(query, key) pairs of the step."""
-        return step.window_pairs(self.window) + self._entry_pairs(step)
+        return self._raw_pairs(step) + self._entry_pairs(step)
+
+    def _raw_pairs(self, step: StepShape) -> int:
+        if self.block:
+            return step.total(lambda new, past: new * (min(past, self.window) + new))
+        return step.window_pairs(self.window)
+
+    def _past_rows(self, step: StepShape) -> int:
+        if self.block:
+            return step.total(lambda _, past: min(past, self.window))
+        return step.window_past_rows(self.window)
 
     def _entry_pairs(self, step: StepShape) -> int:
         if not self.ratio:
@@ -121,8 +138,8 @@ class SparseAttention(Op):
         reads = [
             Read(
                 region=0,
-                entries=step.window_pairs(self.window),
-                distinct=step.window_past_rows(self.window) + step.tokens,
+                entries=self._raw_pairs(step),
+                distinct=self._past_rows(step) + step.tokens,
                 pattern="window",
             )
         ]
