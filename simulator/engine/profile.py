@@ -48,6 +48,16 @@ DEFAULT_LAYOUT = "ideal"
 _PROFILES = Path(__file__).parent / "profiles"
 
 
+class DraftRule(StrictModel):
+    """What an engine does with draft heads of whole blocks (DSpark).
+
+    `beyond_block`: it drafts more tokens than the model's block has.
+    """
+
+    beyond_block: bool
+    source: Annotated[str, Field(min_length=1)]
+
+
 class EngineProfile(KernelSection):
     """One engine, at one version."""
 
@@ -58,6 +68,7 @@ class EngineProfile(KernelSection):
     version: str
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
+    drafts: DraftRule | None = None
 
     @property
     def measured_name(self) -> str:
@@ -72,6 +83,7 @@ class _SharedKernels(StrictModel):
     version: str
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
+    drafts: DraftRule | None = None
     kernels: Annotated[str, Field(min_length=1)]
 
 
@@ -151,6 +163,5 @@ def _read(path: Path) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
-    return EngineProfile(
-        name=own.name, version=own.version, note=own.note, layout=own.layout, **shared
-    )
+    named = {key: getattr(own, key) for key in ("name", "version", "note", "layout", "drafts")}
+    return EngineProfile(**named, **shared)

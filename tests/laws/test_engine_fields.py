@@ -57,6 +57,7 @@ NAMES = {
     "kind": "another way of sizing has other fields",
     "lives": "another life has other fields, and the sizing another rule",
     "duplicate": "a row format by name",
+    "beyond_block": "which questions are refused: tests of --drafts",
     "index_priced_as": "a row format by name: --packed-keys has its own test",
 }
 SHAPES = (

@@ -225,8 +225,12 @@ class ModelConfig(StrictModel):
             kinds = [layer_attention(ratios[i], types[i]).kind for i in layers]
             kept["layer_types"] = tuple(TYPE_OF_KIND[kind] for kind in kinds)
         if self.stored is not None:
-            formats = tuple(self.stored.layers[i] for i in layers)
+            own, drafts = self.stored.layers, self.stored.layers[self.num_hidden_layers :]
+            formats = (*(own[i] for i in layers), *drafts)
             kept["stored"] = self.stored.model_copy(update={"layers": formats})
+        if self.drafts_blocks:
+            stages = changes.get("num_nextn_predict_layers", self.mtp_layers)
+            kept["dspark_target_layer_ids"] = (len(layers) - 1,) * int(str(stages)) or None
         return self.model_copy(update={**kept, **changes})
 
     @property
