@@ -113,8 +113,7 @@ class Evaluator:
         values = _inputs(metadata)
         last_use = _last_uses(graph)
         for index, node in enumerate(graph.nodes):
-            arrays = [values[name] for name in node.inputs]
-            arrays += [self.params[name] for name in node.params]
+            arrays = self._arrays(node, values)
             context = self._context(node, metadata, record, log)
             outputs = node.op.evaluate(arrays, context)
             values.update(zip(node.outputs, outputs, strict=True))
@@ -128,6 +127,10 @@ class Evaluator:
             values={name: values[name] for name in kept},
             metadata=metadata,
         )
+
+    def _arrays(self, node: Node, values: Mapping[str, Array]) -> list[Array]:
+        """Operands of a node: inputs, then parameters."""
+        return [values[name] for name in node.inputs] + [self.params[n] for n in node.params]
 
     def _context(
         self, node: Node, metadata: StepMetadata, record: Choices, log: list[Access] | None

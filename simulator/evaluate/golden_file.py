@@ -108,6 +108,13 @@ class GoldenFile:
         )
 
 
+def load_inputs(path: str | Path) -> tuple[dict[str, Any], np.ndarray, dict[str, np.ndarray]]:
+    """(config, token ids, weights) of a file that need not hold outputs; checked alike."""
+    content = _Content(Path(path))
+    config = content.config()
+    return config, content.input_ids(config), content.weights(config)
+
+
 def expected_weights(config: Mapping[str, Any], *, mtp: bool = False) -> dict[str, Shape]:
     """Hugging Face name -> shape of every weight that a config implies.
 

@@ -77,8 +77,8 @@ class Published:
 
 def read_published(data: Mapping[str, Any], fields: Iterable[str], name: str) -> Published:
     """Fields of a mapping with Hugging Face's keys; faults are collected, not raised."""
-    found = Published({"name": name})
-    known = set(fields) - {"name"}
+    found = Published({})
+    known = set(fields)
     if not _is_v4(data, found):
         return found
     for key, value in data.items():
@@ -86,6 +86,7 @@ def read_published(data: Mapping[str, Any], fields: Iterable[str], name: str) ->
             found.kept[key] = value
         elif key not in known and key not in _READ and key not in KNOWN_UNUSED:
             found.faults.add((key,), _unknown(key, known), FileFormatError)
+    found.kept["name"] = name
     _other_settings(data, found)
     _same_keys(data, found)
     _rotary(data, found)
