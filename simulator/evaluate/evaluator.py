@@ -63,7 +63,7 @@ class Evaluator:
         clamp_shared_expert: bool = True,
         draft_tokens: int = 0,
     ) -> None:
-        if mtp and config.mtp_layers > 1:
+        if mtp and config.mtp_layers > 1 and not config.drafts_blocks:
             raise UnsupportedError(
                 f"{config.name} has {config.mtp_layers} MTP layers, but at most one is run; leave "
                 "them out"

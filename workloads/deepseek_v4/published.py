@@ -86,7 +86,7 @@ def read_published(data: Mapping[str, Any], fields: Iterable[str], name: str) ->
             found.kept[key] = value
         elif key not in known and key not in _READ and key not in KNOWN_UNUSED:
             found.faults.add((key,), _unknown(key, known), FileFormatError)
-    found.kept["name"] = name
+    found.kept.setdefault("name", name)
     _other_settings(data, found)
     _same_keys(data, found)
     _rotary(data, found)

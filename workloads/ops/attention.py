@@ -61,7 +61,10 @@ class SparseAttention(Op):
         ids = arrays[2] if self.top_k else None
         out = np.empty_like(q)
         for request, span, past in context.batch.rows():
-            kept = min(past, self.window if self.block else self.window - 1)
+            kept = min(past, self.window - 1)
+            if self.block:
+                known = context.batch.draft_from
+                kept = min(past - (0 if known is None else int(known[request])), self.window)
             ring = context.regions[0].read(request, np.arange(past - kept, past))
             raw = np.concatenate([ring.astype(q.dtype), kv[span]])
             if self.block:

@@ -320,7 +320,7 @@ def test_keys_that_contradict_each_other() -> None:
     with pytest.raises(FileFormatError, match="compress_rope_theta is 160000"):
         flash(rope_parameters={"main": {}, "compress": {"rope_theta": 5.0}})
     with pytest.raises(FileFormatError, match="dspark_markov_rank is missing"):
-        flash(dspark_target_layer_ids=[40], dspark_block_size=5, dspark_noise_token_id=3)  # fmt: skip
+        flash(dspark_target_layer_ids=[40], dspark_block_size=5, dspark_noise_token_id=3)
 
 
 def test_pruned_experts() -> None:
