@@ -17,9 +17,15 @@ import numpy as np
 from simulator.basis.errors import UnsupportedError
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
-from simulator.evaluate.metadata import StepMetadata, TokenIds, build_metadata
-from simulator.evaluate.pools import Access, BoundRegion, allocate_pools
+from simulator.evaluate.metadata import (
+    StepMetadata,
+    TokenIds,
+    build_metadata,
+    check_metadata,
+)
+from simulator.evaluate.pools import FRESH, Access, BoundRegion, allocate_pools
 from simulator.evaluate.request_table import RequestTable
+from simulator.evaluate.window_pages import WindowPages
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -46,7 +52,9 @@ class StepOutput:
 class Evaluator:
     """Runs steps of one model. `weights` are under Hugging Face names.
 
-    `draft_tokens` lengthen the rings, so that as many tokens may be taken back after a step.
+    `draft_tokens` lengthen the rings, so that as many tokens may be taken back after a step. With
+    `window_page_tokens` windows lie in pages of so many tokens, handed out in `window_page_order`;
+    a step writes its rows there before it attends.
     """
 
     def __init__(
@@ -62,6 +70,8 @@ class Evaluator:
         all_logits: bool = False,
         clamp_shared_expert: bool = True,
         draft_tokens: int = 0,
+        window_page_tokens: int | None = None,
+        window_page_order: Sequence[int] | None = None,
     ) -> None:
         if mtp and config.mtp_layers > 1 and not config.drafts_blocks:
             raise UnsupportedError(
@@ -77,6 +87,7 @@ class Evaluator:
             "mtp": mtp,
             "all_logits": all_logits,
             "clamp_shared_expert": clamp_shared_expert,
+            "paged_window": window_page_tokens is not None,
         }
         self._graphs: dict[StepShape, Graph] = {}
         graph = self.graph(StepShape.uniform(1, 1, 0))
@@ -84,9 +95,20 @@ class Evaluator:
             name: value.astype(self.dtype) if value.dtype.kind == "f" else value
             for name, value in graph_weights(config, graph, weights).items()
         }
-        state = model_state(config, self.precision, mtp=mtp, draft_tokens=draft_tokens)
+        self.window_pages = None
+        if window_page_tokens is not None:
+            longest = table.pages_per_row * table.page_tokens
+            self.window_pages = WindowPages(
+                table.rows,
+                longest,
+                config.sliding_window,
+                window_page_tokens,
+                order=window_page_order,
+            )
+        paged = self.window_pages is not None
+        state = model_state(config, self.precision, mtp, draft_tokens, paged)
         regions = {region.name: region for region in state.regions}
-        self.pools = allocate_pools(regions, table, self._entry)
+        self.pools = allocate_pools(regions, table, self._entry, self.window_pages)
 
     def graph(self, step: StepShape) -> Graph:
         """The graph for a step's shapes; the last few are kept."""
@@ -107,6 +129,8 @@ class Evaluator:
     ) -> StepOutput:
         """Run one step of (request row, new token ids); `keep` names values to return."""
         metadata = build_metadata(self.table, additions, next_ids)
+        check_metadata(self.table, metadata)
+        self._grow_windows(metadata)
         graph = self.graph(metadata.batch.step)
         record = choices or ChoiceRecord()
         kept = set(keep) | set(graph.outputs)
@@ -127,6 +151,22 @@ class Evaluator:
             values={name: values[name] for name in kept},
             metadata=metadata,
         )
+
+    def _grow_windows(self, metadata: StepMetadata) -> None:
+        """Pages for the step's rows; what returned pages held reads as NaN."""
+        if self.window_pages is None:
+            return
+        spans = zip(metadata.request_rows, metadata.batch.past, metadata.lengths, strict=True)
+        for row, past, length in spans:
+            self._forget(self.window_pages.grow(int(row), int(past), int(length)))
+        self.window_pages.check()
+
+    def _forget(self, pages: Sequence[int]) -> None:
+        for pool in self.pools.values():
+            if pool.window is not None:
+                size = pool.window.page_tokens
+                for page in pages:
+                    pool.data[page * size : (page + 1) * size] = FRESH
 
     def _arrays(self, node: Node, values: Mapping[str, Array]) -> list[Array]:
         """Operands of a node: inputs, then parameters."""

@@ -59,8 +59,10 @@ class AttentionBuilder:
         formats: LayerFormats | None = None,
         *,
         block: bool = False,
+        paged_window: bool = False,
     ) -> None:
         self.graph = graph
+        self.paged = paged_window and not block
         self.formats = formats or config.formats_of(0)
         self.block = block
         self.config = config
@@ -72,7 +74,9 @@ class AttentionBuilder:
         self.q_lora: Axis = ("q_lora", config.q_lora_rank)
         self.regions = {
             name: graph.region(name, replace(region, name=graph.name(name)))
-            for name, region in layer_regions(config, precision, attention).items()
+            for name, region in layer_regions(
+                config, precision, attention, paged_window=paged_window
+            ).items()
         }
 
     def build(self, x: str) -> str:
@@ -83,6 +87,10 @@ class AttentionBuilder:
         kv = self._norm("kv_norm", self._linear("wkv", x, (("head_dim", config.head_dim),)))
         kv = self._round("kv_round", self._rope("kv_rope", kv), "window")
         inputs, reads, top_k = [q, kv], [self.regions["window"]], 0
+        if self.paged:
+            # The whole chunk is in the pool before any of it attends.
+            self._write(kv)
+            inputs = [q]
         if self.ratio:
             pool = self.attention.pool
             with self.graph.scope("compressor"):
@@ -93,9 +101,9 @@ class AttentionBuilder:
                 inputs.append(self._index(x, latent))
             top_k = config.index_topk
         sink = self._vector("sink", FP32, ("heads", config.num_attention_heads))
-        op = SparseAttention(config.sliding_window, self.ratio, top_k, self.block)
+        op = SparseAttention(config.sliding_window, self.ratio, top_k, self.block, self.paged)
         out = self.graph.add1("core", op, inputs, [sink], reads=reads)
-        if not self.block:
+        if not self.block and not self.paged:
             self._write(kv)
         return self._output(self._rope("out_rope", out, inverse=True))
 
@@ -108,7 +116,7 @@ class AttentionBuilder:
         self._write(self._round("kv_round", self._rope("kv_rope", kv), "window"))
 
     def _write(self, kv: str) -> None:
-        write = WriteWindow(self.config.sliding_window)
+        write = WriteWindow(self.config.sliding_window, self.paged)
         self.graph.add("window_write", write, [kv], updates=[self.regions["window"]])
 
     def _query(self, latent: str) -> str:

@@ -38,7 +38,9 @@ class BlockBuilder:
         config: ModelConfig,
         precision: Precision,
         clamp_shared_expert: bool = True,
+        paged_window: bool = False,
     ) -> None:
+        self.paged_window = paged_window
         self.graph = graph
         self.config = config
         self.precision = precision
@@ -64,7 +66,7 @@ class BlockBuilder:
         def attend(x: str) -> str:
             # Built inside its scope, which names its cache regions.
             own = self.graph, self.config, self.precision, attention, formats
-            return AttentionBuilder(*own, block=block).build(x)
+            return AttentionBuilder(*own, block=block, paged_window=self.paged_window).build(x)
 
         streams = self._site("attn", streams, attend)
         return self._site("moe", streams, lambda x: self.experts(x, hash_ids, formats))

@@ -29,6 +29,7 @@ def build_graph(
     mtp: bool = False,
     all_logits: bool = False,
     clamp_shared_expert: bool = True,
+    paged_window: bool = False,
 ) -> Graph:
     """Embedding, every layer, the head, and the MTP layers when asked for.
 
@@ -36,12 +37,19 @@ def build_graph(
     that drafts is a graph of its own (`build_draft_graph`).
     Outputs are the head's logits, then those of every MTP layer, the k-th of which reads the ids
     k + 1 tokens ahead (`next_ids`, `next_ids1`, ...) and the streams of the one before it.
-    `all_logits` keeps the logits of every row instead of each request's last.
+    `all_logits` keeps the logits of every row instead of each request's last. With `paged_window`
+    steps write their window rows to pages first and attend from these; without, they attend over
+    a ring and their own rows, and write afterwards.
     """
     graph = GraphBuilder(step)
     precision = precision or Precision(expert=config.expert_dtype)
-    block = BlockBuilder(graph, config, precision, clamp_shared_expert)
+    block = BlockBuilder(graph, config, precision, clamp_shared_expert, paged_window)
     hidden = ("hidden", config.hidden_size)
+    if mtp and paged_window:
+        raise UnsupportedError(
+            f"draft layers of {config.name} keep their windows in rings: run them without "
+            "paged_window"
+        )
     if mtp and not config.mtp_layers:
         raise UnsupportedError(f"{config.name} has no MTP layer; leave it out")
     ids = graph.input("token_ids", TensorType((("tokens", step.tokens),), INT32))
