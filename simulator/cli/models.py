@@ -29,12 +29,13 @@ def list_command(json: JsonFile = None) -> None:
     from workloads.deepseek_v4.config import find_model, list_models
 
     rows = [{"name": name, **_facts(find_model(name))} for name in list_models()]
-    rows.append({"name": "v3.2", **_reference_facts()})
+    rows += [{"name": "v3.2", **_v32_facts()}, {"name": "v4.1-flash", **_v41_facts()}]
     columns, width = _columns(rows), console().width
     console().print(text_table(columns, width))
     for line in (
         "MTP is the layer that drafts a token ahead; stored weights count it where there is one.",
-        "v3.2 is a counted reference in closed form, not a graph.",
+        "v3.2 is executed and counted, v4.1-flash known by its cache; no engine prices a step of "
+        "either.",
         left_out(columns, width),
     ):
         if line:
@@ -52,10 +53,18 @@ def show(
     from workloads.deepseek_v4.config import find_model
 
     notes: tuple[str, ...] = ()
-    if name.lower() == "v3.2":
-        from workloads.deepseek_v4.reference_v32 import find_reference
+    fields: dict[str, Any]
+    if name.lower() in ("v3.2", "deepseek-ai/deepseek-v3.2"):
+        from workloads.deepseek_v32.config import find_v32
 
-        fields, facts = find_reference().model_dump(), _reference_facts()
+        fields, facts = find_v32().model_dump(), _v32_facts()
+    elif name.lower() in ("v4.1-flash", "deepseek-ai/deepseek-v4.1-flash"):
+        from dataclasses import asdict
+
+        from workloads.deepseek_v41 import MISSING, V41_FLASH
+
+        fields, facts = asdict(V41_FLASH), _v41_facts()
+        notes = (f"missing for a step of v4.1-flash: {'; '.join(MISSING)}",)
     else:
         config = find_model(name)
         fields, facts, notes = config.model_dump(), _facts(config), config.notes
@@ -98,7 +107,7 @@ def _fact_columns(facts: dict[str, Any]) -> list[TextColumn]:
     """Facts in words: scaled for reading, and exactly; MTP is counted only where there is one."""
     from reports.text_table import TextColumn
 
-    shown = {k: v for k, v in facts.items() if k != "parameters" or facts["mtp_layers"]}
+    shown = {k: v for k, v in facts.items() if k != "parameters" or facts.get("mtp_layers")}
     rows = [row for key, value in shown.items() for row in _fact(key, value)]
     names, values, exact = zip(*rows, strict=True)
     return [
@@ -135,6 +144,9 @@ _FACT_NAMES = {
     "cache_growth_bytes_per_token_fp8_index": "cache a token adds, fp8 index keys",
     "cache_growth_bytes_per_token_fp4_index": "cache a token adds, fp4 index keys",
     "cache_growth_bytes_per_token": "cache a token adds",
+    "cache_entry_bytes": "an entry with its index key",
+    "tokens_a_gibibyte_holds": "tokens whose entries a GiB holds",
+    "weight_bytes_without_mtp": "stored weights without MTP",
     "cache_fixed_bytes_per_request": "cache a request takes at least",
     "weighted_gflops_per_token_at_1048576": "FP8-equivalent work of a token at 1M",
 }
@@ -182,16 +194,30 @@ def _parameters(params: dict[str, TensorType]) -> int:
     return sum(tensor.size for tensor in params.values())
 
 
-def _reference_facts() -> dict[str, Any]:
-    from workloads.deepseek_v4.reference_v32 import (
-        find_reference,
-        kv_bytes_per_token,
-        weighted_gflops,
-    )
+def _v32_facts() -> dict[str, Any]:
+    """Counted on the graph of one decode token."""
+    from simulator.count.count import count_graph
+    from workloads.deepseek_v32.config import find_v32
+    from workloads.deepseek_v32.graph import build_v32_graph, v32_state
+    from workloads.step_shape import StepShape
 
-    reference = find_reference()
+    config = find_v32()
+    graph = build_v32_graph(config, StepShape.uniform(1, 1, 2**20 - 1))
     return {
-        "layers": reference.num_hidden_layers,
-        "cache_growth_bytes_per_token": kv_bytes_per_token(reference),
-        "weighted_gflops_per_token_at_1048576": weighted_gflops(reference, 2**20),
+        "layers": config.num_hidden_layers,
+        "parameters_without_mtp": _parameters(graph.params),
+        "weight_bytes_without_mtp": graph.weight_bytes,
+        "cache_growth_bytes_per_token": v32_state(config).growth_bytes_per_token,
+        "weighted_gflops_per_token_at_1048576": count_graph(graph).total.weighted_flops / 1e9,
+    }
+
+
+def _v41_facts() -> dict[str, Any]:
+    from workloads.deepseek_v41 import V41_FLASH
+
+    return {
+        "layers": V41_FLASH.window_layers,
+        "cache_entry_bytes": V41_FLASH.entry_bytes,
+        "cache_growth_bytes_per_token": V41_FLASH.growth_bytes_per_token,
+        "tokens_a_gibibyte_holds": V41_FLASH.tokens_in(2**30),
     }

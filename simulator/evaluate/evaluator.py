@@ -33,7 +33,7 @@ from workloads.deepseek_v4.state import model_state
 from workloads.entry_format import EntryFormat, PlainEntry
 from workloads.graph import Graph, Node
 from workloads.op import Array, Choices, EvalContext
-from workloads.state_layout import Region
+from workloads.state_layout import Region, StateLayout
 from workloads.step_shape import StepShape
 
 KEPT_GRAPHS = 32
@@ -93,7 +93,7 @@ class Evaluator:
         graph = self.graph(StepShape.uniform(1, 1, 0))
         self.params = {
             name: value.astype(self.dtype) if value.dtype.kind == "f" else value
-            for name, value in graph_weights(config, graph, weights).items()
+            for name, value in self._weights(graph, weights).items()
         }
         self.window_pages = None
         if window_page_tokens is not None:
@@ -105,8 +105,7 @@ class Evaluator:
                 window_page_tokens,
                 order=window_page_order,
             )
-        paged = self.window_pages is not None
-        state = model_state(config, self.precision, mtp, draft_tokens, paged)
+        state = self._state(mtp, draft_tokens)
         regions = {region.name: region for region in state.regions}
         self.pools = allocate_pools(regions, table, self._entry, self.window_pages)
 
@@ -115,8 +114,19 @@ class Evaluator:
         if step not in self._graphs:
             if len(self._graphs) >= KEPT_GRAPHS:
                 self._graphs.clear()
-            self._graphs[step] = build_graph(self.config, step, self.precision, **self._options)
+            self._graphs[step] = self._built(step)
         return self._graphs[step]
+
+    def _built(self, step: StepShape) -> Graph:
+        return build_graph(self.config, step, self.precision, **self._options)
+
+    def _weights(self, graph: Graph, weights: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Parameters of the graph by name."""
+        return graph_weights(self.config, graph, weights)
+
+    def _state(self, mtp: bool, draft_tokens: int) -> StateLayout:
+        paged = self.window_pages is not None
+        return model_state(self.config, self.precision, mtp, draft_tokens, paged)
 
     def step(
         self,

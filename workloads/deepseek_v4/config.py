@@ -36,6 +36,7 @@ from workloads.deepseek_v4.layer_kinds import (
 )
 from workloads.deepseek_v4.published import raise_faults, read_published
 from workloads.deepseek_v4.weight_plan import FormatName, LayerFormats
+from workloads.deepseek_v41 import MISSING
 
 # Far beyond any model, and small enough that products of a few of them stay exact.
 LARGEST = 2**31
@@ -52,6 +53,20 @@ HUGGING_FACE_NAMES = {
     "deepseek-ai/deepseek-v4-flash-0731": "v4-flash-0731",
     "deepseek-ai/deepseek-v4-pro-dspark": "v4-pro-0813",
     "deepseek-ai/deepseek-v4-pro-0813": "v4-pro-0813",
+}
+_V32 = (
+    "v3.2 is a counted reference only: its graph is executed and counted (v4sim models show v3.2, "
+    "v4sim claims), but no engine here has kernels and a cache layout for its latent attention"
+)
+_V41 = (
+    "v4.1-flash is known by its cache only (v4sim models show v4.1-flash); missing for a step are "
+    + "; ".join(MISSING)
+)
+_COUNTED_ONLY = {
+    "v3.2": _V32,
+    "deepseek-ai/deepseek-v3.2": _V32,
+    "v4.1-flash": _V41,
+    "deepseek-ai/deepseek-v4.1-flash": _V41,
 }
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(?<!\.json)(?<!\.yaml)(?<!\.yml)")
 
@@ -380,7 +395,7 @@ def _draft_faults(config: ModelConfig) -> _Faults:
 
 def list_models() -> list[str]:
     """Names of the V4 models that ship with the package."""
-    return [name for name in list_data_names(_MODELS) if name != "v3.2"]
+    return list_data_names(_MODELS)
 
 
 def find_model(name_or_path: str | Path) -> ModelConfig:
@@ -389,11 +404,9 @@ def find_model(name_or_path: str | Path) -> ModelConfig:
     A path is a YAML file, a config.json, or the folder of a checkpoint. The user's own file of a
     shipped model's name is named after the file too.
     """
-    if str(name_or_path).lower() == "v3.2":
-        raise UnsupportedError(
-            "v3.2 is a counted reference only (see reference_v32), it has no graph: "
-            f"give one of {', '.join(list_models())}"
-        )
+    refused = _COUNTED_ONLY.get(str(name_or_path).lower())
+    if refused:
+        raise UnsupportedError(f"{refused}; give one of {', '.join(list_models())}")
     name_or_path = HUGGING_FACE_NAMES.get(str(name_or_path).lower(), name_or_path)
     if is_path(name_or_path) and (Path(name_or_path) / "config.json").is_file():
         name_or_path = Path(name_or_path) / "config.json"

@@ -16,6 +16,7 @@ from workloads.ops.elementwise import Add, Embed, LastRows, Repeat, SwiGlu
 from workloads.ops.experts import ExpertDown, ExpertUp, Route
 from workloads.ops.hyper_connection import HcCollapse, HcExpand, HcHeadGate, HcSplit
 from workloads.ops.indexer import IndexScore, TopK
+from workloads.ops.latent import Concat, GroupedRoute, LatentAttention, LayerNorm
 from workloads.ops.linear import GroupedLinear, Linear
 from workloads.ops.norm import RmsNorm
 from workloads.ops.rope import Rope
@@ -26,6 +27,7 @@ OPERATIONS: dict[str, type[Op]] = {
     "all_reduce": AllReduce,
     "append_entries": AppendEntries,
     "compress_pool": CompressPool,
+    "concat": Concat,
     "confidence": Confidence,
     "draft_tokens": DraftTokens,
     "embed": Embed,
@@ -34,12 +36,15 @@ OPERATIONS: dict[str, type[Op]] = {
     "expert_down": ExpertDown,
     "expert_up": ExpertUp,
     "grouped_linear": GroupedLinear,
+    "grouped_route": GroupedRoute,
     "hc_collapse": HcCollapse,
     "hc_expand": HcExpand,
     "hc_head_gate": HcHeadGate,
     "hc_split": HcSplit,
     "index_score": IndexScore,
     "last_rows": LastRows,
+    "latent_attention": LatentAttention,
+    "layer_norm": LayerNorm,
     "linear": Linear,
     "reduce_scatter": ReduceScatter,
     "repeat": Repeat,

@@ -258,7 +258,7 @@ def test_names_that_are_no_v4_model(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"v3\.2 is a counted reference only"):
         find_model("v3.2")
     with pytest.raises(UnsupportedError, match="counted reference only"):
-        find_model(MODELS / "v3.2.yaml")
+        find_model(MODELS.parents[1] / "deepseek_v32" / "models" / "v3.2.yaml")
     with pytest.raises(InputError, match="no such model file"):
         find_model(tmp_path / "none.json")
 
