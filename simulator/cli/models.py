@@ -68,6 +68,9 @@ def show(
     else:
         config = find_model(name)
         fields, facts, notes = config.model_dump(), _facts(config), config.notes
+        unread = _unread(name)
+        if unread:
+            notes = (*notes, f"keys that change nothing here: {unread}")
     console().print(text_table(_fact_columns(facts), console().width))
     for note in notes:
         console().print(wrapped(f"Assumes: {note}", console().width, 2), style="dim")
@@ -76,6 +79,23 @@ def show(
         line = wrapped(f"{key:<{_KEY_WIDTH}} {_text(value)}", console().width, _KEY_WIDTH + 1)
         console().print(line, markup=False, soft_wrap=True)
     save_json(json, {"config": fields, "facts": facts, "notes": list(notes)})
+
+
+def _unread(name: str) -> str:
+    """Keys of a user's file that are known and change no cost, each with the reason."""
+    from pathlib import Path
+
+    from simulator.basis.data_files import is_path
+    from simulator.basis.yaml_loader import compose_yaml, load_json_mapping
+    from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
+
+    path = Path(name)
+    path = path / "config.json" if path.is_dir() else path
+    if not is_path(name) or not path.is_file():
+        return ""
+    data, _ = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
+    found = [f"{key} ({KNOWN_UNUSED[key]})" for key in data if key in KNOWN_UNUSED]
+    return ", ".join(found)
 
 
 def _columns(rows: Sequence[dict[str, Any]]) -> list[TextColumn]:
