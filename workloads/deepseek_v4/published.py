@@ -82,6 +82,8 @@ def read_published(data: Mapping[str, Any], fields: Iterable[str], name: str) ->
     if not _is_v4(data, found):
         return found
     for key, value in data.items():
+        if value is None and key != "rope_scaling" and key in known:
+            continue  # as if it were not there
         if key in known and key not in ("quantization_config", "num_key_value_heads"):
             found.kept[key] = value
         elif key not in known and key not in _READ and key not in KNOWN_UNUSED:

@@ -192,6 +192,12 @@ def _expert_format(given: Any) -> str:
         ) from None
 
 
+def _mxfp4(given: Mapping[str, Any], data: Mapping[str, Any], faults: Faults) -> Plan:
+    """As transformers writes it: routed experts in MXFP4, all else as it was."""
+    groups = (Group(("re:.*(ffn|mlp)\\.experts\\b.*",), "fp4"),)
+    return Plan(groups, _words(given, ("modules_to_not_convert",)), writer="mxfp4")
+
+
 # ModelOpt.
 
 _MODELOPT: dict[str, tuple[str, bool]] = {
@@ -544,6 +550,7 @@ def _mlx_format(given: Mapping[str, Any], module: str | None) -> str:
 Reader = Callable[[Mapping[str, Any], Mapping[str, Any], Faults], Plan]
 READERS: dict[str, Reader] = {
     "fp8": _fp8,
+    "mxfp4": _mxfp4,
     "modelopt": _modelopt,
     "compressed-tensors": _compressed_tensors,
     "awq": _packed,

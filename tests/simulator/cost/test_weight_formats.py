@@ -152,3 +152,26 @@ def test_the_timer_times_the_passes_of_a_head() -> None:
     passes = [k for k in cost_step(asked).kernels if k.scope.startswith("draft:")]
     span = max(k.end_ps for k in passes) - min(k.start_ps for k in passes)
     assert block.total_ps(StepShape.uniform(16, 5, 8192)) == pytest.approx(span, rel=0.01)
+
+
+@pytest.mark.parametrize("engine", ["sglang-0.5", "vllm-0.33", "ideal"])
+def test_each_size_of_a_head_moves_a_step_with_drafts(engine: str) -> None:
+    asked = ask(
+        model="v4-flash-0731", chip="b200", count=8, batch=16, context=8192, draft_tokens=2,
+        engine=engine,
+    )  # fmt: skip
+    own, times = asked.config, {}
+    for name, value in (
+        ("dspark_block_size", 4),
+        ("dspark_markov_rank", 2048),
+        ("dspark_target_layer_ids", (41, 42)),
+        ("dspark_n_routed_experts", 64),
+        ("dspark_num_experts_per_tok", 3),
+        ("enable_confidence_head", False),
+    ):
+        config = own.model_copy(update={name: value})
+        times[name] = cost_step(asked.changed(config=config)).total_ps
+    base = cost_step(asked).total_ps
+    assert all(time != base for time in times.values()), times
+    smaller = {name for name, time in times.items() if time < base}
+    assert smaller == set(times) - {"dspark_markov_rank"}

@@ -169,6 +169,7 @@ def packed(method: str, **more: Any) -> dict[str, Any]:
         ({"bits": 4, "group_size": 64, "mode": "affine"}, "affine4", WEIGHTS * 9 // 16),
         ({"bits": 4, "group_size": 32, "mode": "mxfp4"}, "mxfp4-w4a16", WEIGHTS * 17 // 32),
         ({"bits": 3, "group_size": 64}, "affine3", WEIGHTS * 7 // 16),
+        ({"quant_method": "mxfp4"}, "fp4", WEIGHTS * 17 // 32),
         (packed("auto-round", sym=True), "int4-zp", None),
         (packed("gptq"), "int4-zp", None),
         (packed("awq", zero_point=True, group_size=64), "int4-zp-g64", None),
@@ -321,6 +322,11 @@ def test_keys_that_contradict_each_other() -> None:
         flash(rope_parameters={"main": {}, "compress": {"rope_theta": 5.0}})
     with pytest.raises(FileFormatError, match="dspark_markov_rank is missing"):
         flash(dspark_target_layer_ids=[40], dspark_block_size=5, dspark_noise_token_id=3)
+
+
+def test_null_is_as_if_it_were_not_there() -> None:
+    config = flash(expert_dtype=None, quantization_config=None, dspark_block_size=None)
+    assert "no expert_dtype and no quantization_config" in config.notes[0]
 
 
 def test_pruned_experts() -> None:
