@@ -1,6 +1,6 @@
 """Formats of stored weights by name: lines of `weight_formats.yaml`, with any group size.
 
-`weight_format("int4")` is W4A16 in groups of 128, `weight_format("int4-g64")` in groups of 64.
+`weight_format("w4a16")` is W4A16 in groups of 128, `weight_format("w4a16-g64")` in groups of 64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILE = Path(__file__).parent / "weight_formats.yaml"
 WHOLE_ROW = 2**31
 LARGEST_GROUP = 2**16
 # Other names that users and checkpoints have for a line.
-ALIASES = {"mxfp4": "fp4", "w4a16": "int4", "w8a8": "int8", "w4a8": "int4-w4a8"}
+ALIASES = {"mxfp4": "fp4", "w8a8": "int8"}
 _GROUPED = re.compile(r"(?P<line>.+)-g(?P<group>\d+)")
 Positive = Annotated[int, Field(gt=0)]
 
@@ -54,7 +54,7 @@ def weight_format_table() -> dict[str, WeightFormat]:
 
 @lru_cache(maxsize=256)
 def weight_format(name: str) -> DType:
-    """Number format of a line, or of a line with its group size: `int4-g64`.
+    """Number format of a line, or of a line with its group size: `w4a16-g64`.
 
     Raises InputError for a name that is no line, and for a group of a line that has none.
     """

@@ -71,7 +71,7 @@ def test_wider_scales_and_longer_groups_grow_the_error() -> None:
     assert error("fp4") < error("fp4", 2.0) < error("fp4", 4.0)
     assert error("fp4-g16") < error("fp4-g32") < error("fp4-g256")
     assert error("affine8") < error("affine4") < error("affine2")
-    assert error("int8") < error("int4")
+    assert error("int8") < error("w4a16")
 
 
 def test_bytes_of_the_routed_experts_of_v4_flash() -> None:
@@ -84,7 +84,7 @@ def test_bytes_of_the_routed_experts_of_v4_flash() -> None:
     weights = 283_467_841_536
     assert total("fp4") == weights * 17 // 32 == 150_592_290_816
     assert total("nvfp4") == weights * 9 // 16 == 159_450_660_864
-    assert total("int4") == weights * 33 // 64 == 146_163_105_792
+    assert total("w4a16") == weights * 33 // 64 == 146_163_105_792
     assert total("affine4") == weights * 9 // 16
     rows = 44 * 256 * (2 * 2048 + 4096)
     assert total("int8") == weights + 4 * rows
@@ -92,8 +92,8 @@ def test_bytes_of_the_routed_experts_of_v4_flash() -> None:
 
 def test_names() -> None:
     assert weight_format("mxfp4").name == "fp4"
-    assert weight_format("int4-g64").block == (1, 64)
-    assert weight_format("int4-g128").name == "int4"
+    assert weight_format("w4a16-g64").block == (1, 64)
+    assert weight_format("w4a16-g128").name == "w4a16"
     for line in weight_format_table().values():
         assert line.math in MATH_CLASSES
     with pytest.raises(InputError, match="did you mean 'nvfp4'"):

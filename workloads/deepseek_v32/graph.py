@@ -6,6 +6,8 @@ for a head. An indexer picks the rows; there is no window, no compression, one r
 
 Assumes: rotary dimensions come last in index queries and keys, as in V4; the order of dimensions
     changes no score.
+Assumes: gates and the indexer's head weights, stored in BF16, are counted in the class of FP8 with
+    all other linear layers, as the published comparison with V4 counts V3.2.
 """
 
 from __future__ import annotations
@@ -181,7 +183,7 @@ class _Builder:
         config, graph = self.config, self.graph
         scores = ("expert_scores", config.n_routed_experts)
         gate = graph.param("gate", TensorType((scores, self.hidden), BF16))
-        logits = graph.add1("gate", Linear(out=FP32), [x], [gate])
+        logits = graph.add1("gate", Linear(out=FP32, math="fp8"), [x], [gate])
         bias = graph.param("bias", TensorType((scores,), FP32))
         route = GroupedRoute(
             config.num_experts_per_tok,
@@ -224,7 +226,8 @@ class _Builder:
         scale: float = 1.0,
     ) -> str:
         weight = self.graph.param(name, TensorType((*rows, columns or self.hidden), dtype))
-        return self.graph.add1(name, Linear(out=out, scale=scale), [x], [weight])
+        op = Linear(out=out, scale=scale, math="fp8")
+        return self.graph.add1(name, op, [x], [weight])
 
     def _norm(self, name: str, x: str) -> str:
         weight = self.graph.param(name, TensorType((self.graph.values[x].axes[-1],), BF16))

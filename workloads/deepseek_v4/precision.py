@@ -19,7 +19,7 @@ from workloads.entry_format import (
 )
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 from workloads.kv_entry import Fp8UniformKvEntry, Mxfp4KvEntry, Nvfp4KvEntry
-from workloads.weight_format import weight_format
+from workloads.weight_format import weight_format, weight_format_table
 
 INDEX_DTYPES = ("fp8", "fp4", "bf16")
 KV_DTYPES = ("fp8", "bf16", "fp8-uniform", "mxfp4", "nvfp4")
@@ -49,7 +49,11 @@ class Precision:
     linear: str = "fp8"
 
     def __post_init__(self) -> None:
-        weight_format(self.expert)
+        try:
+            weight_format(self.expert)
+        except InputError:
+            known = weight_format_table()
+            raise InputError(unknown_name("expert dtype", self.expert, known)) from None
         for what, value, allowed in (
             ("index dtype", self.index, INDEX_DTYPES),
             ("kv dtype", self.kv, KV_DTYPES),

@@ -219,10 +219,10 @@ _MODELOPT: dict[str, tuple[str, bool]] = {
     "W4A8_MXFP4_FP8": ("fp4", True),
     "W4A8_MXFP4_MXFP8": ("fp4", True),
     "W4A16_MXFP4": ("mxfp4-w4a16", True),
-    "W4A16": ("int4", True),
-    "W4A16_AWQ": ("int4", True),
-    "W4A8_AWQ": ("int4-w4afp8", True),
-    "W8A16": ("int8-row-w8a16", False),
+    "W4A16": ("w4a16", True),
+    "W4A16_AWQ": ("w4a16", True),
+    "W4A8_AWQ": ("w4afp8", True),
+    "W8A16": ("w8a16-row", False),
     "W8A8_SQ_PER_CHANNEL": ("int8", False),
     "INT8_SQ": ("int8", False),
 }
@@ -360,15 +360,15 @@ def _tensors_line(
     if taken is None:
         symmetric = weights.get("symmetric", True)
         if bits == 8:
-            return "int8-row-w8a16" if channel else ("int8-w8a16" if symmetric else "int8-zp")
+            return "w8a16-row" if channel else ("w8a16" if symmetric else "w8a16-zp")
         if bits == 4:
-            return "int4-row" if channel else ("int4" if symmetric else "int4-zp")
-        return {2: "int2-zp", 3: "int3-zp"}[bits]
+            return "w4a16-row" if channel else ("w4a16" if symmetric else "w4a16-zp")
+        return {2: "w2a16-zp", 3: "w3a16-zp"}[bits]
     if bits == 8:
         return {(8, "int"): "int8"}[taken]
     if taken == (8, "float"):
-        return {4: "int4-w4afp8"}[bits]
-    return {(4, 8): "int4-w4a8" if channel else "int4-group-w4a8"}[(bits, taken[0])]
+        return {4: "w4afp8"}[bits]
+    return {(4, 8): "w4a8" if channel else "w4a8-group"}[(bits, taken[0])]
 
 
 # Weight-only integer formats.
@@ -404,14 +404,14 @@ def _packed_format(bits: Any, given: Mapping[str, Any]) -> str:
             return f"{small}-w4a16" if (act_bits or 16) >= 16 else full[small]
         if data_type.startswith("mx_fp") and bits == 8:
             return "mxfp8" if (act_bits or 16) < 16 else "mxfp8-w8a16"
-    lines = {2: "int2-zp", 3: "int3-zp", 4: "int4-zp", 8: "int8-zp"}
+    lines = {2: "w2a16-zp", 3: "w3a16-zp", 4: "w4a16-zp", 8: "w8a16-zp"}
     if data_type.startswith("int") and bits in lines:
         size = given.get("group_size", given.get("q_group_size", 128))
         if size == -1:
             if bits == 4:
-                return "int4-row"
+                return "w4a16-row"
             if bits == 8:
-                return "int8-row-w8a16"
+                return "w8a16-row"
         else:
             return grouped_name(lines[bits], size)
     raise KeyFaultError(
@@ -442,8 +442,8 @@ def _quark_format(own: Any) -> str | None:
     lines = {
         ("fp4", True): "mxfp4-w4a4",
         ("fp4", False): "mxfp4-w4a16",
-        ("int4", False): "int4",
-        ("int4", True): "int4-w4afp8",
+        ("int4", False): "w4a16",
+        ("int4", True): "w4afp8",
         ("int8", True): "int8",
         ("fp8_e4m3", True): "fp8-row" if scheme == "per_channel" else "fp8-tensor",
         ("fp8_e4m3", False): "fp8-row" if scheme == "per_channel" else "fp8-tensor",
@@ -464,10 +464,10 @@ _ASCEND = {
     "W8A8_DYNAMIC": "int8",
     "W8A8_MIX": "int8",
     "W8A8_PER_TOKEN": "int8",
-    "W8A16": "int8-row-w8a16",
-    "W4A8": "int4-w4a8",
-    "W4A8_DYNAMIC": "int4-w4a8",
-    "W4A16": "int4",
+    "W8A16": "w8a16-row",
+    "W4A8": "w4a8",
+    "W4A8_DYNAMIC": "w4a8",
+    "W4A16": "w4a16",
     "W8A8_MXFP8": "mxfp8",
     "W4A8_MXFP": "fp4",
     "W4A4_MXFP4": "mxfp4-w4a4",
@@ -481,8 +481,8 @@ def _ascend_format(word: str, group: Any = None) -> str:
         raise KeyFaultError(
             (), f"{word!r} is not modelled; known are {', '.join(_ASCEND)}", UnsupportedError
         )
-    if line == "int4-w4a8" and isinstance(group, int) and group > 0:
-        return grouped_name("int4-group-w4a8", group)
+    if line == "w4a8" and isinstance(group, int) and group > 0:
+        return grouped_name("w4a8-group", group)
     return line
 
 
@@ -496,7 +496,7 @@ def _ascend(given: Mapping[str, Any], data: Mapping[str, Any], faults: Faults) -
         raise KeyFaultError((), "no quantize or model_quant_type says what the weights are")
     form = _ascend_format(str(word), given.get("group_size"))
     # W4A8 of msmodelslim keeps INT4 to the routed experts.
-    linear = "int8" if form.startswith("int4") and "w4a8" in form else form
+    linear = "int8" if form.startswith("w4a8") else form
     note = (
         f"{word} without quant_model_description.json: the modules that released checkpoints store "
         f"in FP8 are taken as {linear}, routed experts as {form}, all others as BF16"

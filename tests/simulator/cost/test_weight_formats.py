@@ -103,7 +103,7 @@ def test_every_line_of_the_table_is_a_repack() -> None:
     small = step("v4-flash", expert_dtype="affine2")
     large = step("v4-flash", expert_dtype="bf16")
     assert kernel(small, "experts").weight_bytes < kernel(large, "experts").weight_bytes / 5
-    with pytest.raises(InputError, match="unknown weight format"):
+    with pytest.raises(InputError, match="unknown expert dtype"):
         step("v4-flash", expert_dtype="fp5")
 
 

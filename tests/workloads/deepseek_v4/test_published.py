@@ -170,9 +170,9 @@ def packed(method: str, **more: Any) -> dict[str, Any]:
         ({"bits": 4, "group_size": 32, "mode": "mxfp4"}, "mxfp4-w4a16", WEIGHTS * 17 // 32),
         ({"bits": 3, "group_size": 64}, "affine3", WEIGHTS * 7 // 16),
         ({"quant_method": "mxfp4"}, "fp4", WEIGHTS * 17 // 32),
-        (packed("auto-round", sym=True), "int4-zp", None),
-        (packed("gptq"), "int4-zp", None),
-        (packed("awq", zero_point=True, group_size=64), "int4-zp-g64", None),
+        (packed("auto-round", sym=True), "w4a16-zp", None),
+        (packed("gptq"), "w4a16-zp", None),
+        (packed("awq", zero_point=True, group_size=64), "w4a16-zp-g64", None),
     ],
 )  # fmt: skip
 def test_quantised_forms(quantization: dict[str, Any], expert: str, total: int | None) -> None:
@@ -223,7 +223,7 @@ def test_compressed_tensors() -> None:
     config = flash(quantization_config=compressed(group_0=group(4, "int", ["re:.*experts.*"])))
     assert experts(config) == WEIGHTS * 33 // 64
     params = parameters(config)
-    assert params["layer05/moe/shared/w2"].dtype.name == "int4"
+    assert params["layer05/moe/shared/w2"].dtype.name == "w4a16"
     assert params["layer05/attn/wo_b"].dtype.name == "bf16"
     # Names win over classes, whatever their order; experts are counted layer by layer.
     mixed = compressed(
@@ -233,8 +233,8 @@ def test_compressed_tensors() -> None:
         group_2=group(8, "int", ["re:.*layers\\.[1-4][0-9]\\..*mlp\\.experts.*"]),
     )  # fmt: skip
     params = parameters(flash(quantization_config=mixed))
-    assert params["layer09/moe/w2"].dtype.name == "int4-g64"
-    assert params["layer10/moe/w2"].dtype.name == "int8-w8a16"
+    assert params["layer09/moe/w2"].dtype.name == "w4a16-g64"
+    assert params["layer10/moe/w2"].dtype.name == "w8a16"
     assert params["layer09/attn/wq_a"].dtype.name == "fp8"
 
 
@@ -264,7 +264,7 @@ def test_files_beside_the_configuration(tmp_path: Path) -> None:
         described[f"model.layers.{layer}.self_attn.q_b_proj.weight"] = "W8A8"
     (tmp_path / "quant_model_description.json").write_text(json.dumps(described))
     params = parameters(find_model(tmp_path / "config.json"))
-    assert params["layer00/moe/w13"].dtype.name == "int4-w4a8"
+    assert params["layer00/moe/w13"].dtype.name == "w4a8"
     assert params["layer00/attn/wq_b"].dtype.name == "int8"
     assert params["layer00/attn/wq_a"].dtype.name == "bf16"
 
