@@ -84,6 +84,11 @@ def basis_sentence(result: StepResult) -> str:
             f" It is the mean over {result.period.tokens:,} steps, which differ by the compressed "
             f"entries that they complete{spread} (--exact-context: that step alone)."
         )
+    if question.draft_tokens:
+        text += (
+            " The step verifies the drafts and makes the next ones; tokens/s are of one token a "
+            "request, times what a step yields on average."
+        )
     if question.count > 1:
         text += (
             f" DRAM, FLOP and memory are of one chip of {question.count:,}; tokens/s are of all."
@@ -106,7 +111,9 @@ def requests_text(question: StepQuestion) -> str:
     """The batch: `64 requests at 131,072 tokens`, or the new tokens and what is cached already."""
     requests = count_text(question.batch, "request")
     if question.new_tokens == 1:
-        return f"{requests} at {count_text(question.context, 'token')}"
+        drafts = question.draft_tokens
+        each = f", each with {count_text(drafts, 'draft')}" if drafts else ""
+        return f"{requests} at {count_text(question.context, 'token')}{each}"
     each = " each" if question.batch > 1 else ""
     cached = question.context - question.new_tokens
     past = f"after {count_text(cached, 'cached token')}" if cached > 0 else "with nothing cached"

@@ -23,6 +23,8 @@ class Batch:
 
     `token_ids` [tokens], `positions` [tokens], `boundaries` [requests + 1], `past` [requests],
     `lengths` [requests] = past + new. `next_ids` [tokens] are wanted by a draft (MTP) layer only.
+    `draft_from` [requests] is the first position whose rows a draft head's windows hold: later than
+    0 where a request goes on from a prefix that was restored without them.
     """
 
     token_ids: NDArray[np.int64]
@@ -30,6 +32,7 @@ class Batch:
     boundaries: NDArray[np.int64]
     past: NDArray[np.int64]
     next_ids: NDArray[np.int64] | None = None
+    draft_from: NDArray[np.int64] | None = None
 
     @property
     def lengths(self) -> NDArray[np.int64]:

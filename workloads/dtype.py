@@ -39,6 +39,6 @@ INT64 = DType("int64", 64, "int")
 # Weights: FP8 e4m3 with one ue8m0 scale a 128 x 128 block (facts: checkpoint inventory).
 FP8_BLOCK = DType("fp8", 8, "fp8", block=(128, 128), scale_bits=8)
 # Experts: FP4 e2m1 with one e8m0 scale a 32 values along the contracted axis.
-FP4_GROUP = DType("fp4", 4, "fp4", block=(1, 32), scale_bits=8)
+FP4_GROUP = DType("fp4", 4, "fp8xfp4", block=(1, 32), scale_bits=8)
 # As NVIDIA packs FP4: e2m1 with one e4m3 scale a 16 values.
 NVFP4_GROUP = DType("nvfp4", 4, "nvfp4", block=(1, 16), scale_bits=8)

@@ -42,11 +42,19 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True)
+class Sliding(Ring):
+    """The last `tokens` tokens in pages of a table of their own, returned once out of reach.
+
+    A step writes all of its rows before they are read, and reads nothing but the pool.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Tail(Ring):
     """Compressor rows not yet folded into an entry (with the previous block where it overlaps)."""
 
 
-Growth = Every | Ring | Tail
+Growth = Every | Ring | Sliding | Tail
 
 
 @dataclass(frozen=True, slots=True)

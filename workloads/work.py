@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workloads.math_class import MATH_CLASSES
 from workloads.tensor_type import TensorType
 
 
@@ -67,12 +68,5 @@ def total_bytes(types: tuple[TensorType, ...]) -> tuple[int, ...]:
     return tuple(t.nbytes for t in types)
 
 
-# FP8-equivalent weights of one FLOP: the weighting that reproduces the published ratios
-# (report section on efficiency: BF16 2, FP8 1, FP4 index 0.5, FP8 x FP4 experts 1).
-FLOP_WEIGHTS: dict[str, float] = {
-    "fp32": 2.0,
-    "bf16": 2.0,
-    "fp8": 1.0,
-    "fp4_index": 0.5,
-    "fp8xfp4": 1.0,
-}
+# FP8-equivalent weights of one FLOP, by math class.
+FLOP_WEIGHTS: dict[str, float] = {name: own.flop_weight for name, own in MATH_CLASSES.items()}

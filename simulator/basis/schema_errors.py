@@ -62,23 +62,39 @@ def translate(
     error: ValidationError, data: Any, schema: type[BaseModel], lines: LineMap
 ) -> InputError:
     """Error of the first fault in the file, with the count of the others."""
+
+    def rank(group: list[tuple[Keys, dict[str, Any]]]) -> tuple[bool, int]:
+        # A misspelt key is both unknown and missing: the unknown one names the slip.
+        return group[0][1]["type"] == "missing", min(lines(place) for place, _ in group)
+
+    ordered = sorted(_grouped(error, data), key=rank)
+    keys, sentence, kind = _sentence(ordered[0], schema)
+    more = len(ordered) - 1
+    if more:
+        sentence += f" (and {more} more {'error' if more == 1 else 'errors'} in this file)"
+    return lines.error(keys, sentence, kind)
+
+
+def faults_of(
+    error: ValidationError, data: Any, schema: type[BaseModel]
+) -> list[tuple[Keys, str, type[InputError], Exception | None]]:
+    """All faults: keys, sentence, class of the error, and what a validator raised."""
+    found = []
+    for group in _grouped(error, data):
+        cause = group[0][1].get("ctx", {}).get("error")
+        found.append((*_sentence(group, schema), cause))
+    return found
+
+
+def _grouped(error: ValidationError, data: Any) -> list[list[tuple[Keys, dict[str, Any]]]]:
+    """Faults of one place side by side."""
     faults: dict[Keys, list[tuple[Keys, dict[str, Any]]]] = {}
     for item in error.errors(include_url=False):
         if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
             continue  # only because faulty entries were left out; they are faults of their own
         place, union_at = _place(item["loc"], data, item["type"] == "missing")
         faults.setdefault(union_at or place, []).append((place, dict(item)))
-
-    def rank(group: list[tuple[Keys, dict[str, Any]]]) -> tuple[bool, int]:
-        # A misspelt key is both unknown and missing: the unknown one names the slip.
-        return group[0][1]["type"] == "missing", min(lines(place) for place, _ in group)
-
-    ordered = sorted(faults.values(), key=rank)
-    keys, sentence, kind = _sentence(ordered[0], schema)
-    more = len(ordered) - 1
-    if more:
-        sentence += f" (and {more} more {'error' if more == 1 else 'errors'} in this file)"
-    return lines.error(keys, sentence, kind)
+    return list(faults.values())
 
 
 def _place(loc: tuple[str | int, ...], data: Any, missing: bool) -> tuple[Keys, Keys | None]:

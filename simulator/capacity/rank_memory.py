@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from simulator.capacity.capacity_question import CapacityQuestion
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.graph import build_graph
+from workloads.deepseek_v4.graph import build_graph, model_parameters
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import layer_name, mtp_name
 from workloads.graph import Graph
@@ -88,9 +88,8 @@ def _parameters(
     config: ModelConfig, precision: Precision, mtp: bool
 ) -> dict[TensorType, tuple[tuple[str, int], ...]]:
     """Distinct parameter types, unsharded, with how many each layer has."""
-    graph = build_graph(config, StepShape.uniform(1, 1, 0), precision, mtp=mtp)
     counts: dict[TensorType, Counter[str]] = {}
-    for name, param in graph.params.items():
+    for name, param in model_parameters(config, precision, mtp=mtp).items():
         counts.setdefault(param, Counter())[name.partition("/")[0]] += 1
     return {param: tuple(scopes.items()) for param, scopes in counts.items()}
 

@@ -110,7 +110,7 @@ def _formats(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQue
     for kv in formats.kv:
         if kv != question.formats.kv:
             yield f"--kv-dtype {kv}", f"cache rows in {kv}", question.changed(kv=kv)
-    if question.formats.expert != "fp4":
+    if question.formats.expert != "fp4" == question.config.expert_dtype:
         yield (
             "--expert-dtype fp4",
             "experts as in the checkpoint, dequantised in the kernel",

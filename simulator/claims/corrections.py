@@ -13,8 +13,10 @@ from simulator.claims.figures import (
     replay,
     state,
 )
+from simulator.count.count import count_graph
 from workloads.deepseek_v4.config import find_model
-from workloads.deepseek_v4.reference_v32 import find_reference, flops_by_part
+from workloads.deepseek_v32.config import find_v32
+from workloads.deepseek_v32.graph import build_v32_graph
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 from workloads.state_layout import Every, Region
 from workloads.step_shape import StepShape
@@ -25,8 +27,9 @@ def _regions() -> dict[str, Region]:
 
 
 def _v32_attention() -> list[float]:
-    reference = find_reference()
-    return [flops_by_part(reference, MI)["core_attention"] / reference.num_hidden_layers]
+    graph = build_v32_graph(find_v32(), StepShape.uniform(1, 1, MI - 1))
+    cores = [n.tally for n in count_graph(graph).nodes if n.local_path == "attn/core"]
+    return [sum(cores[0].flops.values())]
 
 
 def _hca_share() -> list[float]:

@@ -18,12 +18,10 @@ from simulator.evaluate.verify import shipped_golden_file
 from workloads.deepseek_v4.config import ModelConfig, find_model, model_from_mapping
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.reference_v32 import (
-    find_reference,
-    kv_bytes_per_token,
-    weighted_gflops,
-)
 from workloads.deepseek_v4.state import model_state
+from workloads.deepseek_v32.config import find_v32
+from workloads.deepseek_v32.graph import build_v32_graph, v32_state
+from workloads.deepseek_v41 import V41_FLASH
 from workloads.graph import Graph, Node
 from workloads.ops.attention import SparseAttention
 from workloads.ops.collective import BF16_BYTES_PER_VALUE, FP8_BYTES_PER_VALUE
@@ -224,8 +222,19 @@ def _layer_counts() -> list[float]:
     return [*counts, find_model("v4-pro").mtp_stages[0].ratio]
 
 
+def v32_flops(context: int) -> float:
+    """FP8-equivalent FLOP of one decode token of V3.2, counted on its graph."""
+    graph = build_v32_graph(find_v32(), StepShape.uniform(1, 1, context - 1))
+    return count_graph(graph).total.weighted_flops
+
+
+def v32_growth(kv: str = "fp8") -> float:
+    """Cache bytes that a token adds to a request of V3.2."""
+    return v32_state(find_v32(), kv).growth_bytes_per_token
+
+
 def _ratios_to_v32(context: int) -> list[float]:
-    v32 = weighted_gflops(find_reference(), context) * 1e9
+    v32 = v32_flops(context)
     return [weighted_flops(model, context) / v32 * 100 for model in MODELS]
 
 
@@ -291,9 +300,7 @@ def _balance() -> list[float]:
 
 
 def _growth_v41() -> list[float]:
-    # Three shared key-value sources at ratio 2 and one at ratio 1; an entry is 288 + 68 B.
-    entry = 288 + 68
-    return [3 * entry / 2 + entry]
+    return [V41_FLASH.growth_bytes_per_token]
 
 
 FIGURES: dict[int, Callable[[], list[float]]] = {
@@ -301,7 +308,7 @@ FIGURES: dict[int, Callable[[], list[float]]] = {
     2: lambda: [value / 1e9 for model in MODELS for value in parameters(model)],
     3: lambda: [checkpoint_bytes("v4-pro") / GIB],
     4: lambda: _ratios_to_v32(MILLION),
-    5: lambda: [kv_bytes_per_token(find_reference()) / growth(model) for model in MODELS],
+    5: lambda: [v32_growth() / growth(model) for model in MODELS],
     6: lambda: [
         growth(model) / (find_model(model).num_hidden_layers * 2 * 8 * 128 * 2) * 100
         for model in MODELS
@@ -311,9 +318,9 @@ FIGURES: dict[int, Callable[[], list[float]]] = {
     9: lambda: [kv_bytes(model, MI) / GIB for model in MODELS],
     10: lambda: [
         *(growth(model, index="bf16", kv="bf16") * MI / GIB for model in MODELS),
-        kv_bytes_per_token(find_reference(), "bf16") * MI / GIB,
+        v32_growth("bf16") * MI / GIB,
     ],
-    11: lambda: [kv_bytes_per_token(find_reference()) * MI / GIB],
+    11: lambda: [v32_growth() * MI / GIB],
     12: _window_against_main,
     13: _fixed_state_mib,
     14: keys_read,
@@ -331,7 +338,7 @@ FIGURES: dict[int, Callable[[], list[float]]] = {
     28: lambda: [weights_read(model) / 1e9 for model in MODELS],
     29: decode_against_prefill,
     30: lambda: [
-        weighted_gflops(find_reference(), 131072),
+        v32_flops(131072) / 1e9,
         *(weighted_flops(model, 131072) / 1e9 for model in MODELS),
     ],
 }

@@ -11,6 +11,7 @@ from simulator.basis.errors import InputError
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
 
 if TYPE_CHECKING:
+    from simulator.address.question import AddressQuestion
     from simulator.address.result import AddressResult
 
 
@@ -50,6 +51,13 @@ def address(
         typer.Option(help="Run a small model for the indexer's ids: auto, run or none."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights and tokens [default: 7].")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Forward metadata, pages and slots as this engine lays them out."),
+    ] = None,
+    drafts: Annotated[
+        int, typer.Option(help="With --engine: drafts that each request has verified.")
+    ] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the page and its JSON here.")
     ] = None,
@@ -81,6 +89,11 @@ def address(
         "seed": seed,
     }
     question = read_question(batch, {k: v for k, v in given.items() if v is not None})
+    if engine is not None:
+        _of_engine(engine, drafts, question, out, json)
+        return
+    if drafts:
+        raise InputError("--drafts belongs to --engine; without it, PAST:NEW says what is added")
     with error_console().status("addressing"):
         result = answer(question)
     data = address_to_json(result)
@@ -91,6 +104,51 @@ def address(
         console().print(line, soft_wrap=True)
     for path in files:
         console().print(f"wrote {path}", soft_wrap=True)
+
+
+# Of an engine's tables these are its own.
+_ENGINES_OWN = ("page_tokens", "pool_page_tokens", "slots", "page_seed", "layers", "rows")
+
+
+def _of_engine(
+    engine: str, drafts: int, question: AddressQuestion, out: Path | None, json: Path | None
+) -> None:
+    """Forward metadata of the batch under an engine, and of the decode step after it."""
+    from reports.forward_metadata import (
+        addresses_json,
+        answer_line,
+        metadata_lines,
+        write_metadata_page,
+    )
+    from reports.step_json import write_json
+    from reports.text_table import wrapped
+    from simulator.address.forward_metadata import engine_addresses, verified
+    from simulator.address.picks import asked_model
+    from simulator.basis.whole import within
+
+    given = [name for name in _ENGINES_OWN if name in question.model_fields_set]
+    if given:
+        raise InputError(
+            f"--engine {engine} has pages, rows and layers of its own, but "
+            f"{', '.join(given)} was given; leave it out"
+        )
+    requests = verified(question.requests, within("drafts", drafts, 0, 64))
+    found = engine_addresses(engine, asked_model(question.model), requests)
+    data = addresses_json(found)
+    save_json(json, data)
+    console().print(wrapped(answer_line(found), console().width), style="bold")
+    for line in metadata_lines(found):
+        console().print(line, soft_wrap=True, markup=False)
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make directory {out}: {error.strerror}") from error
+        everything, page = out / "forward_metadata.json", out / "forward_metadata.html"
+        write_json(everything, data)
+        write_metadata_page(page, found, everything, command_line())
+        for path in (everything, page):
+            console().print(f"wrote {path}", soft_wrap=True)
 
 
 def _pages(given: list[tuple[str, int]]) -> dict[str, int] | None:

@@ -36,7 +36,10 @@ Edits = Annotated[
 ]
 # Name of each option: its type and help, and its default (none: it has to be given).
 OPTIONS: dict[str, tuple[Any, Any]] = {
-    "model": (_option(str, "Model name, or path to YAML or config.json."), inspect.Parameter.empty),
+    "model": (
+        _option(str, "Model or Hugging Face name, or path (YAML, JSON)."),
+        inspect.Parameter.empty,
+    ),
     "chip": (_option(str, "Chip name, or path to a YAML file."), inspect.Parameter.empty),
     "edits": (Edits, None),
     "count": (_option(int, "Chips; count = tp x dp x pp."), 1),
@@ -61,8 +64,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "expert_dtype": (
         _option(
             str | None,
-            "Experts: fp4, fp8 or bf16 [default: the checkpoint's; fp8 where a chip multiplies no "
-            "fp4].",
+            "Experts: fp4, fp8, bf16 or another line of weight_formats.yaml [default: the "
+            "checkpoint's; fp8 where a chip multiplies no fp4].",
         ),
         None,
     ),

@@ -29,6 +29,7 @@ from simulator.cli import (
     offload,
     plan,
     prefix,
+    run,
     serve,
     step,
     sweep,
@@ -55,6 +56,7 @@ app.command("whatif")(whatif.whatif)
 app.add_typer(models.app, name="models")
 app.add_typer(chips.app, name="chips")
 app.command("verify")(verify.verify)
+app.command("run")(run.run)
 app.command("claims")(claims.claims)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)

@@ -11,7 +11,7 @@ from simulator.cli.options import JsonFile, console, save_json
 
 if TYPE_CHECKING:
     from reports.text_table import TextColumn
-    from workloads.graph import Graph
+    from workloads.tensor_type import TensorType
 
 app = typer.Typer(
     help="Models that ship with v4sim; --model elsewhere also takes a path to YAML or config.json.",
@@ -29,12 +29,13 @@ def list_command(json: JsonFile = None) -> None:
     from workloads.deepseek_v4.config import find_model, list_models
 
     rows = [{"name": name, **_facts(find_model(name))} for name in list_models()]
-    rows.append({"name": "v3.2", **_reference_facts()})
+    rows += [{"name": "v3.2", **_v32_facts()}, {"name": "v4.1-flash", **_v41_facts()}]
     columns, width = _columns(rows), console().width
     console().print(text_table(columns, width))
     for line in (
         "MTP is the layer that drafts a token ahead; stored weights count it where there is one.",
-        "v3.2 is a counted reference in closed form, not a graph.",
+        "v3.2 is executed and counted, v4.1-flash known by its cache; no engine prices a step of "
+        "either.",
         left_out(columns, width),
     ):
         if line:
@@ -52,13 +53,24 @@ def show(
     from workloads.deepseek_v4.config import find_model
 
     notes: tuple[str, ...] = ()
-    if name.lower() == "v3.2":
-        from workloads.deepseek_v4.reference_v32 import find_reference
+    fields: dict[str, Any]
+    if name.lower() in ("v3.2", "deepseek-ai/deepseek-v3.2"):
+        from workloads.deepseek_v32.config import find_v32
 
-        fields, facts = find_reference().model_dump(), _reference_facts()
+        fields, facts = find_v32().model_dump(), _v32_facts()
+    elif name.lower() in ("v4.1-flash", "deepseek-ai/deepseek-v4.1-flash"):
+        from dataclasses import asdict
+
+        from workloads.deepseek_v41 import MISSING, V41_FLASH
+
+        fields, facts = asdict(V41_FLASH), _v41_facts()
+        notes = (f"missing for a step of v4.1-flash: {'; '.join(MISSING)}",)
     else:
         config = find_model(name)
         fields, facts, notes = config.model_dump(), _facts(config), config.notes
+        unread = _unread(name)
+        if unread:
+            notes = (*notes, f"keys that change nothing here: {unread}")
     console().print(text_table(_fact_columns(facts), console().width))
     for note in notes:
         console().print(wrapped(f"Assumes: {note}", console().width, 2), style="dim")
@@ -67,6 +79,23 @@ def show(
         line = wrapped(f"{key:<{_KEY_WIDTH}} {_text(value)}", console().width, _KEY_WIDTH + 1)
         console().print(line, markup=False, soft_wrap=True)
     save_json(json, {"config": fields, "facts": facts, "notes": list(notes)})
+
+
+def _unread(name: str) -> str:
+    """Keys of a user's file that are known and change no cost, each with the reason."""
+    from pathlib import Path
+
+    from simulator.basis.data_files import is_path
+    from simulator.basis.yaml_loader import compose_yaml, load_json_mapping
+    from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
+
+    path = Path(name)
+    path = path / "config.json" if path.is_dir() else path
+    if not is_path(name) or not path.is_file():
+        return ""
+    data, _ = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
+    found = [f"{key} ({KNOWN_UNUSED[key]})" for key in data if key in KNOWN_UNUSED]
+    return ", ".join(found)
 
 
 def _columns(rows: Sequence[dict[str, Any]]) -> list[TextColumn]:
@@ -98,7 +127,7 @@ def _fact_columns(facts: dict[str, Any]) -> list[TextColumn]:
     """Facts in words: scaled for reading, and exactly; MTP is counted only where there is one."""
     from reports.text_table import TextColumn
 
-    shown = {k: v for k, v in facts.items() if k != "parameters" or facts["mtp_layers"]}
+    shown = {k: v for k, v in facts.items() if k != "parameters" or facts.get("mtp_layers")}
     rows = [row for key, value in shown.items() for row in _fact(key, value)]
     names, values, exact = zip(*rows, strict=True)
     return [
@@ -135,6 +164,9 @@ _FACT_NAMES = {
     "cache_growth_bytes_per_token_fp8_index": "cache a token adds, fp8 index keys",
     "cache_growth_bytes_per_token_fp4_index": "cache a token adds, fp4 index keys",
     "cache_growth_bytes_per_token": "cache a token adds",
+    "cache_entry_bytes": "an entry with its index key",
+    "tokens_a_gibibyte_holds": "tokens whose entries a GiB holds",
+    "weight_bytes_without_mtp": "stored weights without MTP",
     "cache_fixed_bytes_per_request": "cache a request takes at least",
     "weighted_gflops_per_token_at_1048576": "FP8-equivalent work of a token at 1M",
 }
@@ -154,14 +186,13 @@ def _text(value: Any) -> str:
 
 def _facts(config: Any) -> dict[str, Any]:
     """Counts with and without MTP layers; `parameters` and `weight_bytes` count it."""
-    from workloads.deepseek_v4.graph import build_graph
+    from workloads.deepseek_v4.graph import model_parameters
     from workloads.deepseek_v4.precision import Precision
     from workloads.deepseek_v4.state import model_state
-    from workloads.step_shape import StepShape
 
-    step, has_mtp = StepShape.uniform(1, 1, 0), config.mtp_layers > 0
-    backbone = build_graph(config, step)
-    whole = build_graph(config, step, mtp=True) if has_mtp else backbone
+    has_mtp = config.mtp_layers > 0
+    backbone = model_parameters(config)
+    whole = model_parameters(config, mtp=True) if has_mtp else backbone
     growth = {
         index: model_state(config, Precision(index=index)).growth_bytes_per_token
         for index in ("fp8", "fp4")
@@ -172,27 +203,41 @@ def _facts(config: Any) -> dict[str, Any]:
         "mtp_layers": config.mtp_layers,
         "parameters_without_mtp": _parameters(backbone),
         "parameters": _parameters(whole),
-        "weight_bytes": whole.weight_bytes,
+        "weight_bytes": sum(tensor.nbytes for tensor in whole.values()),
         "cache_growth_bytes_per_token_fp8_index": growth["fp8"],
         "cache_growth_bytes_per_token_fp4_index": growth["fp4"],
         "cache_fixed_bytes_per_request": model_state(config, Precision()).fixed_bytes,
     }
 
 
-def _parameters(graph: Graph) -> int:
-    return sum(tensor.size for tensor in graph.params.values())
+def _parameters(params: dict[str, TensorType]) -> int:
+    return sum(tensor.size for tensor in params.values())
 
 
-def _reference_facts() -> dict[str, Any]:
-    from workloads.deepseek_v4.reference_v32 import (
-        find_reference,
-        kv_bytes_per_token,
-        weighted_gflops,
-    )
+def _v32_facts() -> dict[str, Any]:
+    """Counted on the graph of one decode token."""
+    from simulator.count.count import count_graph
+    from workloads.deepseek_v32.config import find_v32
+    from workloads.deepseek_v32.graph import build_v32_graph, v32_state
+    from workloads.step_shape import StepShape
 
-    reference = find_reference()
+    config = find_v32()
+    graph = build_v32_graph(config, StepShape.uniform(1, 1, 2**20 - 1))
     return {
-        "layers": reference.num_hidden_layers,
-        "cache_growth_bytes_per_token": kv_bytes_per_token(reference),
-        "weighted_gflops_per_token_at_1048576": weighted_gflops(reference, 2**20),
+        "layers": config.num_hidden_layers,
+        "parameters_without_mtp": _parameters(graph.params),
+        "weight_bytes_without_mtp": graph.weight_bytes,
+        "cache_growth_bytes_per_token": v32_state(config).growth_bytes_per_token,
+        "weighted_gflops_per_token_at_1048576": count_graph(graph).total.weighted_flops / 1e9,
+    }
+
+
+def _v41_facts() -> dict[str, Any]:
+    from workloads.deepseek_v41 import V41_FLASH
+
+    return {
+        "layers": V41_FLASH.window_layers,
+        "cache_entry_bytes": V41_FLASH.entry_bytes,
+        "cache_growth_bytes_per_token": V41_FLASH.growth_bytes_per_token,
+        "tokens_a_gibibyte_holds": V41_FLASH.tokens_in(2**30),
     }

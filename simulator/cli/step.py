@@ -51,6 +51,10 @@ Choices = Annotated[
         "simulator.evaluate.choices.write_choices.",
     ),
 ]
+Drafts = Annotated[
+    int,
+    typer.Option(help="Decode: draft tokens that a request has verified, and drafted anew."),
+]
 OutFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
 ]
@@ -64,6 +68,7 @@ def step(
     phase: Phase = "decode",
     new_tokens: NewTokens = None,
     fidelity: Fidelity = "tile",
+    drafts: Drafts = 0,
     exact_context: ExactContext = False,
     choices: Choices = None,
     kernels: Kernels = False,
@@ -84,6 +89,7 @@ def step(
         context=context,
         new_tokens=new_tokens,
         fidelity=fidelity,
+        draft_tokens=drafts,
     )
     _answer(asked, choices, exact_context, kernels, out, json)
 

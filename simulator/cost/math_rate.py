@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import UnsupportedError
 from simulator.engine.kernel import Product, Shape
+from workloads.math_class import NO_UNIT, math_class
 
 # Multiply by the scale, and place the bits: per converted weight. Guessed: two instructions.
 CONVERT_OPS_PER_WEIGHT = 2
-
-
-class _Converted(NamedTuple):
-    stored: str
-    what: str
-
-
-# What is converted of a math class where a chip has no units for the format that it is stored in.
-_CONVERTED = {
-    "fp8xfp4": _Converted("fp4", "expert weights"),
-    "fp4_index": _Converted("fp4", "index keys"),
-    "fp8": _Converted("fp8", "index keys"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +40,35 @@ def math_rate(chip: ChipSpec, math: str) -> MathRate:
         FP8 or BF16, FP8 keys as BF16.
     Assumes: a chip without FP8 units multiplies FP8 weights at the BF16 rate (FP16 without BF16)
         and takes no time to convert them.
+    Assumes: weights of 2 to 8 bits with BF16 activations are unpacked in the kernel on every chip,
+        at the same 2 operations a weight; so are INT4 weights of INT8 and FP8 products.
     Assumes: kernels that convert index keys can be written; DeepGEMM's FP4 scan of index keys runs
         on SM100 only, and engines keep FP8 keys on chips without FP4 units.
     Assumes: FP32 products run as TF32 where the chip has it, else on the vector units.
     """
     if math == "fp32":
         return _fp32(chip)
-    wanted = {"fp8xfp4": "fp8", "fp4_index": "fp4"}.get(math, math)
-    chain = {"fp4": ("fp4", "fp8", "bf16", "fp16"), "fp8": ("fp8", "bf16", "fp16")}
-    for dtype in chain.get(wanted, ("bf16", "fp16")):
+    own = math_class(math)
+    wanted = own.runs_in[0]
+    for dtype in own.runs_in:
         rate = chip.matrix_flops_per_s(dtype)
         if rate is not None:
-            converted = _CONVERTED.get(math)
-            if converted is not None and chip.matrix_flops_per_s(converted.stored) is not None:
-                converted = None
+            convert = own.unpacks is not None and not _has_units(chip, own.unpacks)
             does = [f"{math} products run at the {dtype} rate"] if dtype != wanted else []
-            if converted is not None:
-                does.append(f"{converted.what} are converted in the kernel")
-            lacking = converted.stored if converted and dtype == wanted else wanted
+            if convert:
+                does.append(f"{own.what} are converted in the kernel")
+            # Weights that no chip multiplies as stored are no shortcoming of this one.
+            lacking = own.unpacks if convert and dtype == wanted else wanted
             note = f"{chip.name} has no {lacking} units: {', '.join(does)}" if does else ""
-            convert = converted is not None
+            if lacking == NO_UNIT:
+                note = f"{own.what} of {math} products are unpacked to {dtype} in the kernel"
             return MathRate("matrix", rate, convert, note, dtype)
     raise UnsupportedError(f"{chip.name} has no matrix rate that {math} products could run at")
+
+
+def _has_units(chip: ChipSpec, stored: str) -> bool:
+    """Whether a chip multiplies values as they are stored."""
+    return stored != NO_UNIT and chip.matrix_flops_per_s(stored) is not None
 
 
 def product_rate(chip: ChipSpec, product: Product) -> MathRate:

@@ -22,6 +22,8 @@ def step_capacity(asked: AskedStep) -> Capacity:
             in_flight_tokens=new,
             workspace_tokens=max(USUAL_STEP_TOKENS, new * ceil_div(question.batch, data)),
             wanted_requests=question.batch,
+            draft_tokens=question.draft_tokens,
+            mtp=question.draft_tokens > 0,
         )
     )
 

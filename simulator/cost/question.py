@@ -8,6 +8,7 @@ from typing import Any
 from hwmodels.chip import ChipSpec
 from hwmodels.node import NodeSpec
 from simulator.basis.errors import InputError, UnsupportedError, unknown_name
+from simulator.cost.draft_pass import check_drafts
 from simulator.cost.result import StepQuestion
 from simulator.deployment import Deployment, ask_deployment
 from workloads.deepseek_v4.config import ModelConfig
@@ -17,7 +18,7 @@ PHASES = ("decode", "prefill")
 # Beyond these a question is a slip of the hand; a step lists every request and chip.
 MOST_REQUESTS = 2**20
 FIDELITIES = ("roofline", "tile", "cycle")
-_SHAPE = ("phase", "batch", "context", "new_tokens", "fidelity")
+_SHAPE = ("phase", "batch", "context", "new_tokens", "fidelity", "draft_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ def ask(
     context: int = 8192,
     new_tokens: int | None = None,
     fidelity: str = "tile",
+    draft_tokens: int = 0,
     **deployment: Any,
 ) -> AskedStep:
     """Check and complete a question; every fault is one `InputError` sentence.
@@ -68,12 +70,20 @@ def ask(
     asked = ask_deployment(**deployment)
     _limited("batch", batch, MOST_REQUESTS)
     new = _new_tokens(phase, _checked_context(asked.config, context), new_tokens)
-    return step_of_deployment(asked, phase, batch, context, new, fidelity)
+    check_drafts(asked, draft_tokens, phase)
+    if context <= draft_tokens:
+        raise InputError(
+            f"context is {context:,} tokens, but a request has {draft_tokens:,} drafts and the "
+            f"token before them in the step ({draft_tokens + 1 - context:,} too few); raise "
+            "--context, which counts them"
+        )
+    return step_of_deployment(asked, phase, batch, context, new, fidelity, draft_tokens)
 
 
 def step_of_deployment(
-    asked: Deployment, phase: str, batch: int, context: int, new_tokens: int, fidelity: str
-) -> AskedStep:
+    asked: Deployment, phase: str, batch: int, context: int, new_tokens: int, fidelity: str,
+    draft_tokens: int = 0,
+) -> AskedStep:  # fmt: skip
     """A step of a checked deployment. Raises UnsupportedError for one that is not timed."""
     if fidelity not in FIDELITIES:
         raise InputError(unknown_name("fidelity", fidelity, FIDELITIES))
@@ -98,13 +108,14 @@ def step_of_deployment(
         expert_dtype=asked.formats.expert,
         kv_dtype=asked.formats.kv,
         page_tokens=asked.layout.page_tokens,
+        draft_tokens=draft_tokens,
     )
     return AskedStep(deployment=asked, question=question)
 
 
 def step_of(question: StepQuestion) -> StepShape:
     """New and past tokens of all requests of a question."""
-    new = 1 if question.phase == "decode" else question.new_tokens
+    new = 1 + question.draft_tokens if question.phase == "decode" else question.new_tokens
     return StepShape.uniform(question.batch, new, question.context - new)
 
 

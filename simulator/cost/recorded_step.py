@@ -12,8 +12,10 @@ from simulator.engine.kernel import Demand, Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
+from workloads.deepseek_v4.dspark import build_draft_graph
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
+from workloads.graph import Graph
 from workloads.parallel import ParallelLayout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
@@ -138,7 +140,7 @@ class RecordedStep:
 class Deployment:
     """What a timer's steps have in common; `repeats` says how often layers occur (else once).
 
-    `mtp`: whether the graph has the layer that drafts.
+    `mtp`: whether the graph has the layer that drafts; `block`: it is a pass of a DSpark head.
     """
 
     config: ModelConfig
@@ -148,12 +150,19 @@ class Deployment:
     profile: EngineProfile
     stats: RunStats
     mtp: bool = False
+    block: bool = False
+
+    def graph(self, shape: StepShape) -> Graph:
+        """Graph of a step of these shapes, of which `repeats` says what counts."""
+        if self.block:
+            return build_draft_graph(self.config, shape, self.precision)
+        return build_graph(self.config, shape, self.precision, mtp=self.mtp)
 
     def recorded(self, shapes: Shapes) -> RecordedStep:
         """The step of these shapes, lowered with recorded numbers."""
         recording = Recording()
         shape = RecordedShape(recording, shapes)
-        graph = build_graph(self.config, shape, self.precision, mtp=self.mtp)
+        graph = self.graph(shape)
         stats = recorded_stats(self.stats)
         kernels = lower(shard(graph, self.layout, shape.all_tokens), self.profile, stats)
         own = [(n, layer) for n, layer in self._layers(kernels) if n]

@@ -93,7 +93,8 @@ class KernelRecord:
 class StepQuestion:
     """What was asked: everything that decides the result, by name.
 
-    `page_tokens`: tokens of a logical page of the cache, None for the engine's own.
+    `page_tokens`: tokens of a logical page of the cache, None for the engine's own. A decode step
+    with `draft_tokens` verifies so many for each request, and drafts the next.
     """
 
     model: str
@@ -110,6 +111,7 @@ class StepQuestion:
     expert_dtype: str
     kv_dtype: str
     page_tokens: int | None = None
+    draft_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

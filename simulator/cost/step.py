@@ -20,8 +20,9 @@ from simulator.capacity.rank_memory import activation_bytes, weight_bytes, works
 from simulator.cost.collectives import link_seconds
 from simulator.cost.cycle import ASSUMED_BY_CYCLE, cycle_price, cycle_prices
 from simulator.cost.cycle_engine import calibrated_price
+from simulator.cost.draft_pass import draft_passes
 from simulator.cost.engine_assumptions import always_assumed, cores_assumed, engine_assumed
-from simulator.cost.engine_notes import engine_notes, priced_as
+from simulator.cost.engine_notes import engine_notes, priced_as, unmeasured_formats
 from simulator.cost.engine_price import kernel_prices
 from simulator.cost.llc_reuse import fetch_factor
 from simulator.cost.machine_price import machine_assumed
@@ -98,12 +99,16 @@ def cost_step(
     graph = rank_graph(question, config, precision)
     memory = memory or step_memory(asked, must_fit=must_fit)
     target = Target(chip, node, profile)
-    kernels = lower(graph, target.profile, stats or RunStats())
-    if question.fidelity == "cycle":
-        prices = cycle_prices(kernels, target, graph, stats or RunStats())
-    else:
-        known = kernel_prices((k.demand for k in kernels), target, question.fidelity)
-        prices = [known[kernel.demand] for kernel in kernels]
+    kernels = list(lower(graph, target.profile, stats or RunStats()))
+    prices = _prices(question, kernels, target, graph, stats or RunStats())
+    counts = count_graph(graph, stats)
+    if question.draft_tokens:
+        requests, drafts = step_of(question), question.draft_tokens
+        for one in draft_passes(config, precision, question.layout, requests, drafts):
+            own = one.kernels(profile, stats or RunStats())
+            prices += _prices(question, own, target, one.graph, stats or RunStats())
+            kernels += own
+            counts = counts.with_scopes(count_graph(one.graph, stats), one.scopes, one.name)
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
     total_ps = max((record.end_ps for record in records), default=0)
@@ -115,19 +120,20 @@ def cost_step(
         total_ps=total_ps,
         low_ps=low_ps,
         high_ps=high_ps,
-        tokens=step_of(question).tokens,
+        # Of a step with drafts, one token a request is sure.
+        tokens=question.batch if question.draft_tokens else step_of(question).tokens,
         memory=memory,
-        peaks=chip_peaks(chip, node),
+        peaks=chip_peaks(chip, node, {p.math for k in kernels for p in k.demand.products}),
         assumptions=_assumptions(question, chip, graph, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
-        priced_as=priced_as(asked),
+        priced_as=priced_as(asked) + unmeasured_formats(asked, kernels, prices),
         notes=config.notes
         + _notes(question, chip, node, kernels)
         + engine_notes(_by_programs(question), target.profile, chip),
         abouts=_abouts(target.profile, kernels),
         stored_expert_dtype=config.expert_dtype,
         standing=standing,
-        counts=count_graph(graph, stats),
+        counts=counts,
     )
 
 
@@ -139,13 +145,24 @@ def _by_programs(question: StepQuestion) -> StepQuestion:
 def rank_graph(question: StepQuestion, config: ModelConfig, precision: Precision) -> Graph:
     """Graph of the busiest data rank's requests, cut for one of its tensor ranks."""
     step = step_of(question)
-    graph = build_graph(config, step.split(question.layout.data), precision)
+    seeds = question.draft_tokens > 0 and config.drafts_blocks
+    graph = build_graph(config, step.split(question.layout.data), precision, mtp=seeds)
     return shard(graph, question.layout, step.tokens)
 
 
-def chip_peaks(chip: ChipSpec, node: NodeSpec | None) -> ChipPeaks:
-    """Peaks by math class, as the roofline uses them."""
-    classes = ("bf16", "fp8", "fp8xfp4", "fp4_index", "fp32")
+def _prices(
+    question: StepQuestion, kernels: Sequence[Kernel], target: Target, graph: Graph, stats: RunStats
+) -> list[Price]:
+    """Price of each launch at the question's fidelity."""
+    if question.fidelity == "cycle":
+        return list(cycle_prices(kernels, target, graph, stats))
+    known = kernel_prices((k.demand for k in kernels), target, question.fidelity)
+    return [known[kernel.demand] for kernel in kernels]
+
+
+def chip_peaks(chip: ChipSpec, node: NodeSpec | None, used: Iterable[str] = ()) -> ChipPeaks:
+    """Peaks by math class, as the roofline uses them; of the usual classes and those `used`."""
+    classes = dict.fromkeys(("bf16", "fp8", "fp8xfp4", "fp4_index", "fp32", *sorted(used)))
     return ChipPeaks(
         name=chip.name,
         matrix_flops_per_s={math: math_rate(chip, math).flops_per_s for math in classes},

@@ -37,7 +37,6 @@ from simulator.engine.physical_layout import check_pages
 from simulator.kernels.causes import part_of
 from simulator.kernels.constants_file import FamilyFile, held_constants
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.state import layer_name, model_state, mtp_name
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
@@ -242,21 +241,37 @@ class StepTimer:
 
     `asked` fixes all but the shapes of the step. Memory and layout are not checked here: cost a
     step of the deployment first. With `drafting` the steps are those of one MTP layer alone, with
-    the head that it shares.
+    the head that it shares, or passes of a DSpark head over blocks; with `seeding` they are what a
+    DSpark head keeps of a step's tokens.
     """
 
     def __init__(
-        self, asked: AskedStep, stats: RunStats | None = None, *, drafting: bool = False
+        self,
+        asked: AskedStep,
+        stats: RunStats | None = None,
+        *,
+        drafting: bool = False,
+        seeding: bool = False,
     ) -> None:
         question, config, deployment = asked.question, asked.config, asked.deployment
         self.question = question
         self.target = Target(asked.chip, asked.node, deployment.profile)
         self.stats = stats or RunStats()
         self.precision = deployment.formats.precision
-        state = model_state(config, self.precision, mtp=drafting)
+        state = model_state(config, self.precision, mtp=drafting or seeding)
         check_pages(deployment.layout, state.regions, config.name)
         self.drafting = drafting
-        self.config, self.repeats = draft_layer(config) if drafting else distinct_layers(config)
+        block = drafting and config.drafts_blocks
+        self.config: ModelConfig
+        self.repeats: dict[str, int]
+        if block:
+            self.config, self.repeats = _whole_block(asked), {}
+        elif seeding:
+            self.config, self.repeats = seed_layers(config)
+        elif drafting:
+            self.config, self.repeats = draft_layer(config)
+        else:
+            self.config, self.repeats = distinct_layers(config)
         self._deployment = Deployment(
             config=self.config,
             repeats=self.repeats,
@@ -264,7 +279,8 @@ class StepTimer:
             precision=self.precision,
             profile=self.target.profile,
             stats=self.stats,
-            mtp=drafting,
+            mtp=drafting or seeding,
+            block=block,
         )
         self._batches: list[StepBatch] = []
         self._known: dict[StepShape, int] = {}
@@ -282,7 +298,7 @@ class StepTimer:
     def kernel_by_kernel_ps(self, step: StepShape) -> int:
         """The same as `total_ps`, from a graph of its own and kernel after kernel."""
         layout = self.question.layout
-        whole = build_graph(self.config, step.split(layout.data), self.precision, mtp=self.drafting)
+        whole = self._deployment.graph(step.split(layout.data))
         graph = shard(whole, layout, step.tokens)
         kernels = lower(graph, self.target.profile, self.stats)
         if self.question.fidelity == "cycle":
@@ -311,6 +327,27 @@ class StepTimer:
         self._batches.insert(0, batch)
         total_ps = batch.total_ps(shapes)
         return self.kernel_by_kernel_ps(step) if total_ps is None else total_ps
+
+
+def _whole_block(asked: AskedStep) -> ModelConfig:
+    """The model, its draft's block as long as the drafts of a step ask for."""
+    block = max(asked.config.dspark_block_size or 0, asked.question.draft_tokens)
+    return asked.config.model_copy(update={"dspark_block_size": block})
+
+
+def seed_layers(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:
+    """A model of one layer and all draft stages, of which only what seeds the stages counts."""
+    last = config.num_hidden_layers - 1
+    stages = config.mtp_layers
+    small = config.cut(
+        range(last, last + 1 + stages),
+        num_hidden_layers=1,
+        num_hash_layers=0,
+        num_nextn_predict_layers=stages,
+        dspark_target_layer_ids=(0,) * stages,
+    )
+    counted = {mtp_name(stage): 1 for stage in range(stages)}
+    return small, {"embed": 0, layer_name(0): 0, "head": 0, **counted}
 
 
 def draft_layer(config: ModelConfig) -> tuple[ModelConfig, dict[str, int]]:

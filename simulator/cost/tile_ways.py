@@ -30,15 +30,8 @@ from simulator.cost.tile_buffers import (
 from simulator.engine.kernel import Demand, Product, Shape
 from simulator.engine.kernel_section import AttentionTiles
 from simulator.engine.profile import EngineProfile
+from workloads.math_class import MATH_CLASSES
 
-# Bytes of an operand value as it moves between LLC and cores, by math class: (activation, weight).
-_VALUE_BYTES = {
-    "fp32": (4.0, 4.0),
-    "bf16": (2.0, 2.0),
-    "fp8": (1.0, 1.0),
-    "fp8xfp4": (1.0, 0.53125),
-    "fp4_index": (0.5, 0.5),
-}
 _SIZES = ("count", "rows", "columns", "depth", "macs", "weight_elements", "partial_columns")
 
 # Rows, columns and depth of the products at one place of the demands.
@@ -400,4 +393,5 @@ def elementwise_bytes(profile: EngineProfile, cube: CubeCores | None) -> int:
 
 def value_bytes(math_class: str) -> tuple[float, float]:
     """Bytes of an activation and of a weight on their way from the last-level cache to a core."""
-    return _VALUE_BYTES.get(math_class, (2.0, 2.0))
+    own = MATH_CLASSES.get(math_class, MATH_CLASSES["bf16"])
+    return own.activation_bytes, own.weight_bytes

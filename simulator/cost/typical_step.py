@@ -69,7 +69,9 @@ def step_classes(ratios: Sequence[int], context: int) -> tuple[int, list[StepCla
 def typical_step(
     asked: AskedStep, stats: RunStats | None = None, progress: Progress | None = None
 ) -> StepResult:
-    """Cost of a decode step as the mean over the period; of a prefill step, that step.
+    """Cost of a decode step as the mean over the period; of others, that step.
+
+    A step that verifies drafts completes entries of CSA in most cases, and is costed as it is.
 
     Raises as `cost_step`.
 
@@ -77,7 +79,7 @@ def typical_step(
         the same entries take as long as the one of them that is nearest to the context.
     """
     question = asked.question
-    if question.phase != "decode":
+    if question.phase != "decode" or question.draft_tokens:
         return cost_step(asked, stats, progress)
     ratios = [layer.ratio for layer in asked.config.layers]
     period, classes = step_classes(ratios, question.context)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 from simulator.count.tally import Tally, total
 from workloads.graph import Graph, Node
@@ -46,6 +46,15 @@ class StepCount:
     def by_kind(self) -> dict[str, Tally]:
         """Sums by kind of layer: embed, swa, csa, hca, mtp, head."""
         return self._grouped(lambda node: node.kind)
+
+    def with_scopes(self, other: StepCount, scopes: Collection[str], name: str) -> StepCount:
+        """This count and some layers of another graph, which are named after `name`."""
+        own = (
+            replace(node, path=f"{name}:{node.path}", scope=f"{name}:{node.scope}")
+            for node in other.nodes
+            if node.scope in scopes
+        )
+        return replace(self, nodes=(*self.nodes, *own))
 
     def _grouped(self, key: Callable[[NodeCount], str]) -> dict[str, Tally]:
         groups: dict[str, list[Tally]] = {}

@@ -13,6 +13,7 @@ from simulator.engine.kernel import Product, Shape
 from workloads.graph import Node
 from workloads.op import Op
 from workloads.ops import (
+    DraftTokens,
     ExpertDown,
     ExpertUp,
     GroupedLinear,
@@ -46,6 +47,8 @@ def products_of(
     shape, count, rows, columns, depth, elements, partial = rule(node, work, step, fetched)
     if not macs:
         return ()
+    if isinstance(node.op, DraftTokens):
+        return _one_after_the_other(node, work, node.op.block)
     return (
         Product(
             shape=shape,
@@ -60,6 +63,30 @@ def products_of(
             weight_bytes=sum(work.param_bytes),
             operand=operand,
         ),
+    )
+
+
+def _one_after_the_other(node: Node, work: Work, block: int) -> tuple[Product, ...]:
+    """Products of a block's positions, each of which waits for the one before."""
+    ((math, macs),) = work.macs.items()
+    _, columns, depth = node.types.params[1].matrix
+    rows = node.types.inputs[0].axes[0][1] / block
+    return tuple(
+        Product(
+            shape=Shape.MATRIX,
+            math=math,
+            count=1,
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            macs=macs // block,
+            weight_elements=columns * depth,
+            partial_columns=columns,
+            weight_bytes=node.types.params[1].nbytes,
+            # Other activations each time, so that no two of them are joined.
+            operand=position,
+        )
+        for position in range(block)
     )
 
 
@@ -106,11 +133,16 @@ def _index_score(node: Node, work: Work, step: StepShape, fetched: float) -> _Di
     return (Shape.ATTENTION, queries, heads, pairs / queries, dim, fetched * dim, 0)
 
 
+def _draft_tokens(node: Node, work: Work, step: StepShape, fetched: float) -> _Dimensions:
+    return (Shape.MATRIX, 1, 1, 1, 1, 1, 1)  # see `_one_after_the_other`
+
+
 _RULES: dict[type[Op], Callable[[Node, Work, StepShape, float], _Dimensions]] = {
     Linear: _linear,
     GroupedLinear: _grouped,
     ExpertUp: _expert_up,
     ExpertDown: _expert_down,
     SparseAttention: _attention,
+    DraftTokens: _draft_tokens,
     IndexScore: _index_score,
 }

@@ -24,6 +24,7 @@ from simulator.basis.data_files import (
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
 from simulator.engine.cache_layout import CacheLayout
+from simulator.engine.cited import Cited
 from simulator.engine.kernel_section import (
     AttentionTiles,
     ElementwiseTiles,
@@ -48,6 +49,33 @@ DEFAULT_LAYOUT = "ideal"
 _PROFILES = Path(__file__).parent / "profiles"
 
 
+class DraftRule(StrictModel):
+    """What an engine does with draft heads of whole blocks (DSpark).
+
+    `beyond_block`: it drafts more tokens than the model's block has.
+    """
+
+    beyond_block: bool
+    source: Annotated[str, Field(min_length=1)]
+
+
+class TableRule(Cited):
+    """How a fresh allocator hands out pages and request rows, in ascending order.
+
+    `reserved_pages` and `reserved_rows` are never given to a request (a null block, rows of padded
+    batches). `freed`: what a page table says where a page was returned. `least_compressed`: kernels
+    are told at least so many compressed entries, with an id of -1 for one that is not there.
+    """
+
+    reserved_pages: Annotated[int, Field(ge=0)] = 0
+    reserved_rows: Annotated[int, Field(ge=0)] = 0
+    freed: int = -1
+    least_compressed: Annotated[int, Field(ge=0)] = 0
+
+
+NO_TABLES = TableRule(guess="nothing is set aside: the engine's own tables were not read")
+
+
 class EngineProfile(KernelSection):
     """One engine, at one version."""
 
@@ -58,6 +86,8 @@ class EngineProfile(KernelSection):
     version: str
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
+    drafts: DraftRule | None = None
+    tables: TableRule = NO_TABLES
 
     @property
     def measured_name(self) -> str:
@@ -72,6 +102,8 @@ class _SharedKernels(StrictModel):
     version: str
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
+    drafts: DraftRule | None = None
+    tables: TableRule = NO_TABLES
     kernels: Annotated[str, Field(min_length=1)]
 
 
@@ -157,6 +189,7 @@ def _read(path: Path) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
-    return EngineProfile(
-        name=own.name, version=own.version, note=own.note, layout=own.layout, **shared
-    )
+    named = {
+        key: getattr(own, key) for key in ("name", "version", "note", "layout", "drafts", "tables")
+    }
+    return EngineProfile(**named, **shared)

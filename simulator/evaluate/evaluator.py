@@ -17,9 +17,15 @@ import numpy as np
 from simulator.basis.errors import UnsupportedError
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
-from simulator.evaluate.metadata import StepMetadata, TokenIds, build_metadata
-from simulator.evaluate.pools import Access, BoundRegion, allocate_pools
+from simulator.evaluate.metadata import (
+    StepMetadata,
+    TokenIds,
+    build_metadata,
+    check_metadata,
+)
+from simulator.evaluate.pools import FRESH, Access, BoundRegion, allocate_pools
 from simulator.evaluate.request_table import RequestTable
+from simulator.evaluate.window_pages import WindowPages
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -27,7 +33,7 @@ from workloads.deepseek_v4.state import model_state
 from workloads.entry_format import EntryFormat, PlainEntry
 from workloads.graph import Graph, Node
 from workloads.op import Array, Choices, EvalContext
-from workloads.state_layout import Region
+from workloads.state_layout import Region, StateLayout
 from workloads.step_shape import StepShape
 
 KEPT_GRAPHS = 32
@@ -46,7 +52,9 @@ class StepOutput:
 class Evaluator:
     """Runs steps of one model. `weights` are under Hugging Face names.
 
-    `draft_tokens` lengthen the rings, so that as many tokens may be taken back after a step.
+    `draft_tokens` lengthen the rings, so that as many tokens may be taken back after a step. With
+    `window_page_tokens` windows lie in pages of so many tokens, handed out in `window_page_order`;
+    a step writes its rows there before it attends.
     """
 
     def __init__(
@@ -62,8 +70,10 @@ class Evaluator:
         all_logits: bool = False,
         clamp_shared_expert: bool = True,
         draft_tokens: int = 0,
+        window_page_tokens: int | None = None,
+        window_page_order: Sequence[int] | None = None,
     ) -> None:
-        if mtp and config.mtp_layers > 1:
+        if mtp and config.mtp_layers > 1 and not config.drafts_blocks:
             raise UnsupportedError(
                 f"{config.name} has {config.mtp_layers} MTP layers, but at most one is run; leave "
                 "them out"
@@ -77,24 +87,46 @@ class Evaluator:
             "mtp": mtp,
             "all_logits": all_logits,
             "clamp_shared_expert": clamp_shared_expert,
+            "paged_window": window_page_tokens is not None,
         }
         self._graphs: dict[StepShape, Graph] = {}
         graph = self.graph(StepShape.uniform(1, 1, 0))
         self.params = {
             name: value.astype(self.dtype) if value.dtype.kind == "f" else value
-            for name, value in graph_weights(config, graph, weights).items()
+            for name, value in self._weights(graph, weights).items()
         }
-        state = model_state(config, self.precision, mtp=mtp, draft_tokens=draft_tokens)
+        self.window_pages = None
+        if window_page_tokens is not None:
+            longest = table.pages_per_row * table.page_tokens
+            self.window_pages = WindowPages(
+                table.rows,
+                longest,
+                config.sliding_window,
+                window_page_tokens,
+                order=window_page_order,
+            )
+        state = self._state(mtp, draft_tokens)
         regions = {region.name: region for region in state.regions}
-        self.pools = allocate_pools(regions, table, self._entry)
+        self.pools = allocate_pools(regions, table, self._entry, self.window_pages)
 
     def graph(self, step: StepShape) -> Graph:
         """The graph for a step's shapes; the last few are kept."""
         if step not in self._graphs:
             if len(self._graphs) >= KEPT_GRAPHS:
                 self._graphs.clear()
-            self._graphs[step] = build_graph(self.config, step, self.precision, **self._options)
+            self._graphs[step] = self._built(step)
         return self._graphs[step]
+
+    def _built(self, step: StepShape) -> Graph:
+        return build_graph(self.config, step, self.precision, **self._options)
+
+    def _weights(self, graph: Graph, weights: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Parameters of the graph by name."""
+        return graph_weights(self.config, graph, weights)
+
+    def _state(self, mtp: bool, draft_tokens: int) -> StateLayout:
+        paged = self.window_pages is not None
+        return model_state(self.config, self.precision, mtp, draft_tokens, paged)
 
     def step(
         self,
@@ -107,14 +139,15 @@ class Evaluator:
     ) -> StepOutput:
         """Run one step of (request row, new token ids); `keep` names values to return."""
         metadata = build_metadata(self.table, additions, next_ids)
+        check_metadata(self.table, metadata)
+        self._grow_windows(metadata)
         graph = self.graph(metadata.batch.step)
         record = choices or ChoiceRecord()
         kept = set(keep) | set(graph.outputs)
         values = _inputs(metadata)
         last_use = _last_uses(graph)
         for index, node in enumerate(graph.nodes):
-            arrays = [values[name] for name in node.inputs]
-            arrays += [self.params[name] for name in node.params]
+            arrays = self._arrays(node, values)
             context = self._context(node, metadata, record, log)
             outputs = node.op.evaluate(arrays, context)
             values.update(zip(node.outputs, outputs, strict=True))
@@ -128,6 +161,26 @@ class Evaluator:
             values={name: values[name] for name in kept},
             metadata=metadata,
         )
+
+    def _grow_windows(self, metadata: StepMetadata) -> None:
+        """Pages for the step's rows; what returned pages held reads as NaN."""
+        if self.window_pages is None:
+            return
+        spans = zip(metadata.request_rows, metadata.batch.past, metadata.lengths, strict=True)
+        for row, past, length in spans:
+            self._forget(self.window_pages.grow(int(row), int(past), int(length)))
+        self.window_pages.check()
+
+    def _forget(self, pages: Sequence[int]) -> None:
+        for pool in self.pools.values():
+            if pool.window is not None:
+                size = pool.window.page_tokens
+                for page in pages:
+                    pool.data[page * size : (page + 1) * size] = FRESH
+
+    def _arrays(self, node: Node, values: Mapping[str, Array]) -> list[Array]:
+        """Operands of a node: inputs, then parameters."""
+        return [values[name] for name in node.inputs] + [self.params[n] for n in node.params]
 
     def _context(
         self, node: Node, metadata: StepMetadata, record: Choices, log: list[Access] | None

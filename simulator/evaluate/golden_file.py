@@ -108,6 +108,13 @@ class GoldenFile:
         )
 
 
+def load_inputs(path: str | Path) -> tuple[dict[str, Any], np.ndarray, dict[str, np.ndarray]]:
+    """(config, token ids, weights) of a file that need not hold outputs; checked alike."""
+    content = _Content(Path(path))
+    config = content.config()
+    return config, content.input_ids(config), content.weights(config)
+
+
 def expected_weights(config: Mapping[str, Any], *, mtp: bool = False) -> dict[str, Shape]:
     """Hugging Face name -> shape of every weight that a config implies.
 
@@ -122,12 +129,39 @@ def expected_weights(config: Mapping[str, Any], *, mtp: bool = False) -> dict[st
         table |= {f"model.layers.{i}.{name}": shape for name, shape in layer.items()}
     table |= {f"model.{name}": shape for name, shape in _head_weights(config).items()}
     table["lm_head.weight"] = (vocab, d)
+    if mtp and config.get("dspark_target_layer_ids"):
+        return table | _dspark_weights(config)
     if mtp:
         extra: dict[str, Shape] = {"enorm.weight": (d,), "hnorm.weight": (d,)}
         extra |= {"e_proj.weight": (d, d), "h_proj.weight": (d, d)}
         block = _layer_weights(config, compression_of(config, layers), hashed=False)
         extra |= {f"block.{name}": shape for name, shape in block.items()} | _head_weights(config)
         table |= {f"model.mtp.0.{name}": shape for name, shape in extra.items()}
+    return table
+
+
+def _dspark_weights(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Stages of a DSpark head under `model.mtp.N.`, what joins them to the backbone, its heads."""
+    d, stages = config["hidden_size"], len(config["dspark_target_layer_ids"])
+    experts = {
+        "n_routed_experts": config.get("dspark_n_routed_experts") or config["n_routed_experts"]
+    }
+    table: dict[str, Shape] = {}
+    for stage in range(stages):
+        kind = compression_of(config, config["num_hidden_layers"] + stage)
+        block = _layer_weights({**config, **experts}, kind, hashed=False)
+        table |= {f"model.mtp.{stage}.block.{name}": shape for name, shape in block.items()}
+    table |= {
+        "model.mtp.0.main_proj.weight": (d, stages * d),
+        "model.mtp.0.main_norm.weight": (d,),
+    }
+    last, rank = f"model.mtp.{stages - 1}.", config["dspark_markov_rank"]
+    table |= {f"{last}{name}": shape for name, shape in _head_weights(config).items()}
+    for name in ("markov_w1", "markov_w2"):
+        table[f"{last}markov_head.{name}.weight"] = (config["vocab_size"], rank)
+    if config.get("enable_confidence_head", True):
+        width = d + (rank if config.get("confidence_head_with_markov", True) else 0)
+        table[f"{last}confidence_head.proj.weight"] = (1, width)
     return table
 
 
@@ -254,6 +288,7 @@ class _Content:
     def weights(self, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
         names = self._names("w/")
         mtp = config.get("num_nextn_predict_layers") == 1
+        mtp = mtp or bool(config.get("dspark_target_layer_ids"))
         mtp = mtp and any(name.startswith("model.mtp.") for name in names)
         expected = expected_weights(config, mtp=mtp)
         missing = [name for name in expected if name not in names]

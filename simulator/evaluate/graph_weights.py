@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.deepseek_v4.state import layer_name
+from workloads.deepseek_v4.state import layer_name, mtp_name
 from workloads.graph import Graph
 from workloads.op import Array
 
@@ -63,6 +63,14 @@ _MTP = {
     "e_proj": "e_proj.weight",
     "h_proj": "h_proj.weight",
 }
+# What a DSpark head has beside its stages: the first holds the join, the last the heads.
+_DSPARK = {
+    "seed/main_proj": "main_proj.weight",
+    "seed/main_norm": "main_norm.weight",
+    "markov_w1": "markov_head.markov_w1.weight",
+    "markov_w2": "markov_head.markov_w2.weight",
+    "confidence": "confidence_head.proj.weight",
+}
 
 
 def graph_weights(
@@ -86,9 +94,11 @@ def _parameter_sources(config: ModelConfig) -> dict[str, tuple[str, ...]]:
     }
     for layer in range(config.num_hidden_layers):
         sources |= _layer_sources(layer_name(layer), f"model.layers.{layer}.")
-    mtp = "model.mtp.0."
-    sources |= _layer_sources("mtp", f"{mtp}block.")
-    sources |= {f"mtp/{ours}": (mtp + theirs,) for ours, theirs in (_MTP | _HEAD).items()}
+    for stage in range(max(1, config.mtp_layers)):
+        scope, mtp = mtp_name(stage), f"model.mtp.{stage}."
+        sources |= _layer_sources(scope, f"{mtp}block.")
+        own = _MTP | _HEAD | _DSPARK
+        sources |= {f"{scope}/{ours}": (mtp + theirs,) for ours, theirs in own.items()}
     return sources
 
 

@@ -89,6 +89,41 @@ def build_metadata(
     )
 
 
+class MetadataError(AssertionError):
+    """Metadata that contradict the tables they were made from."""
+
+
+def check_metadata(table: RequestTable, metadata: StepMetadata) -> None:
+    """Raise MetadataError where a step's metadata contradict each other or the request table.
+
+    Boundaries, lengths, positions and slots all say where packed rows stand; two requests never
+    write to one slot.
+    """
+    batch, rows = metadata.batch, metadata.request_rows
+    new = np.diff(batch.boundaries)
+    known = table.lengths[rows]
+    _hold(batch.boundaries[0] == 0 and (new > 0).all(), "boundaries do not ascend from 0")
+    _hold(batch.boundaries[-1] == len(batch.positions), "boundaries do not end at the last row")
+    _hold(
+        np.array_equal(metadata.lengths, known),
+        f"lengths {metadata.lengths.tolist()} are stale: the table has {known.tolist()}",
+    )
+    wanted = [np.arange(p, p + n) for p, n in zip(batch.past, new, strict=True)]
+    _hold(np.array_equal(batch.positions, np.concatenate(wanted)), "positions do not follow past")
+    owner = np.repeat(rows, new)
+    slots = table.request_to_token[owner, batch.positions]
+    _hold(np.array_equal(metadata.token_slots, slots), "slots are not those of the request's rows")
+    _hold(len(np.unique(slots)) == len(slots), "two packed rows write to one slot")
+    for row, pages in zip(rows, metadata.page_tables, strict=True):
+        own = table.page_table(int(row))
+        _hold(np.array_equal(pages[: len(own)], own), f"page table of row {row} is another's")
+
+
+def _hold(law: object, sentence: str) -> None:
+    if not law:
+        raise MetadataError(sentence)
+
+
 def _padded(tables: Sequence[Ints]) -> Ints:
     """Tables of all requests [R, pages], -1 behind the shorter ones."""
     width = max(len(pages) for pages in tables)

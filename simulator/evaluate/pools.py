@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.evaluate.request_table import RequestTable
+from simulator.evaluate.window_pages import WindowPages
 from workloads.entry_format import EntryFormat
 from workloads.op import Array
-from workloads.state_layout import Every, Region
+from workloads.state_layout import Every, Region, Sliding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +40,21 @@ FRESH = 0xFF
 class RegionPool:
     """All slots of one region of one layer, as bytes [slots, entry bytes]."""
 
-    def __init__(self, region: Region, entry: EntryFormat, table: RequestTable) -> None:
+    def __init__(
+        self,
+        region: Region,
+        entry: EntryFormat,
+        table: RequestTable,
+        window: WindowPages | None = None,
+    ) -> None:
         self.region = region
         self.format = entry
         self.table = table
+        self.window = window if isinstance(region.growth, Sliding) else None
         slots = (
-            table.allocator.pool_slots(region.pool)
+            self.window.slots
+            if self.window is not None
+            else table.allocator.pool_slots(region.pool)
             if self.compressed
             else table.rows * region.growth.tokens
         )
@@ -64,6 +74,8 @@ class RegionPool:
         """Physical slots of logical entries: through the page tables, or round the row's ring."""
         if self.compressed:
             return self.table.allocator.entry_slots(self.region.pool, row, entries)
+        if self.window is not None:
+            return self.window.slots_of(row, entries)
         length = self.region.growth.tokens
         return row * length + entries % length
 
@@ -73,7 +85,9 @@ class PoolStorage:
 
     def __init__(self, pools: Mapping[str, RegionPool], table: RequestTable) -> None:
         self._pages: dict[str, list[RegionPool]] = {}
-        self._state = [pool for pool in pools.values() if not pool.compressed]
+        self._state = [
+            pool for pool in pools.values() if not pool.compressed and pool.window is None
+        ]
         self._page_entries: dict[str, int] = {}
         for pool in pools.values():
             if pool.compressed:
@@ -109,10 +123,15 @@ class PoolStorage:
 
 
 def allocate_pools(
-    regions: Mapping[str, Region], table: RequestTable, entry: Callable[[Region], EntryFormat]
+    regions: Mapping[str, Region],
+    table: RequestTable,
+    entry: Callable[[Region], EntryFormat],
+    window: WindowPages | None = None,
 ) -> dict[str, RegionPool]:
     """A pool for every region, attached to the table's allocator: it copies and frees in them."""
-    pools = {name: RegionPool(region, entry(region), table) for name, region in regions.items()}
+    pools = {
+        name: RegionPool(region, entry(region), table, window) for name, region in regions.items()
+    }
     table.allocator.attach(PoolStorage(pools, table))
     return pools
 

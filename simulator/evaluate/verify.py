@@ -54,15 +54,18 @@ def shipped_golden_file() -> Path:
     return Path(str(resources.files("simulator.evaluate.data") / "tiny_7.npz"))
 
 
-def verify_file(path: str | Path) -> Iterator[Check]:
-    """All checks of one file, as they are computed."""
+def verify_file(path: str | Path, window_page_tokens: int | None = None) -> Iterator[Check]:
+    """All checks of one file, as they are computed.
+
+    With `window_page_tokens` windows lie in pages, which a step writes before it attends.
+    """
     golden = GoldenFile.load(path)
     dense = forward(golden.config, golden.weights, golden.input_ids)
     yield _logits_check("dense reference", dense.logits, golden.logits)
     for name, stored in golden.activations.items():
         yield _activation_check("dense reference", name, dense.activations[name], stored)
     for runner, chunks in _runs(golden):
-        logits, values = _run(golden, chunks)
+        logits, values = _run(golden, chunks, window_page_tokens)
         expected = golden.logits if len(chunks) == 1 else golden.logits_chunked
         yield _logits_check(runner, logits, golden.logits if expected is None else expected)
         for name, stored in golden.activations.items():
@@ -75,13 +78,21 @@ def _runs(golden: GoldenFile) -> Iterator[tuple[str, Sequence[int]]]:
         yield f"paged evaluator, {len(golden.chunks)} chunks", golden.chunks
 
 
-def _run(golden: GoldenFile, chunks: Sequence[int]) -> tuple[Array, dict[str, Array]]:
+def _run(
+    golden: GoldenFile, chunks: Sequence[int], window_page_tokens: int | None = None
+) -> tuple[Array, dict[str, Array]]:
     """(logits of every row, wanted values), joined over the chunks."""
     config = model_from_mapping(golden.config)
     pools = pools_of(model_state(config, Precision()))
     page = page_multiple(pools)
     table = RequestTable(1, len(golden.input_ids), page_tokens=page, pools=pools)
-    evaluator = Evaluator(config, golden.weights, table, all_logits=True)
+    evaluator = Evaluator(
+        config,
+        golden.weights,
+        table,
+        all_logits=True,
+        window_page_tokens=window_page_tokens,
+    )
     row = table.admit()
     wanted = [_graph_value(name) for name in golden.activations]
     outputs, start = [], 0

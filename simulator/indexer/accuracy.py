@@ -12,7 +12,12 @@ import numpy as np
 
 from simulator.basis.errors import InputError
 from simulator.indexer.index_case import IndexCase
-from simulator.indexer.layer_output import LayerChange, layer_changes, made_up_attention
+from simulator.indexer.layer_output import (
+    LayerChange,
+    QueryAttention,
+    layer_changes,
+    made_up_attention,
+)
 from simulator.indexer.scores import REFERENCE, VARIANTS, Variant, rotated, scores, top_k
 from workloads.block_scale import Array
 from workloads.deepseek_v4.config import ModelConfig
@@ -104,7 +109,8 @@ def _at(
         picked = {v: _mask(top_k(s[query, :entries], count), entries) for v, s in given.items()}
         spread = float(row.std())
         rng = np.random.default_rng([seed, entries, query])
-        for variant, change in _changes(config, row, wanted, picked, rng).items():
+        own = case.attention[query] if case.attention else None
+        for variant, change in _changes(config, row, wanted, picked, rng, own).items():
             mask = picked[variant]
             recalls[variant].append(float((mask & wanted).sum()) / count)
             changes[variant].append(change)
@@ -137,12 +143,16 @@ def _changes(
     wanted: Array,
     picked: dict[Variant, Array],
     rng: np.random.Generator,
+    executed: QueryAttention | None = None,
 ) -> dict[Variant, LayerChange]:
-    """Attention over the entries that float32 or any variant picks."""
+    """Attention over the entries that float32 or any variant picks, executed or made up."""
     used = np.flatnonzero(np.logical_or.reduce([wanted, *picked.values()]))
-    spread = float(row.std()) or 1.0
-    standardised = (row[used] - row.mean()) / spread
-    attention = made_up_attention(config, standardised, rng)
+    if executed is not None:
+        attention = executed.over(used)
+    else:
+        spread = float(row.std()) or 1.0
+        standardised = (row[used] - row.mean()) / spread
+        attention = made_up_attention(config, standardised, rng)
     names = {variant.name: variant for variant in picked}
     masks = {name: picked[variant][used] for name, variant in names.items()}
     found = layer_changes(attention, masks, wanted[used])

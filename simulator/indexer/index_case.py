@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.basis.errors import InputError
+from simulator.indexer.layer_output import QueryAttention
 from workloads.block_scale import Array
 from workloads.deepseek_v4.config import ModelConfig
 
@@ -23,7 +24,8 @@ class IndexCase:
     """q [queries, heads, dim], k [entries, dim], w [queries, heads], float32, before any rotation.
 
     `planted` holds for each query the ids of entries that were made to match it; none where
-    nothing was planted. `about` says in a sentence where the values come from.
+    nothing was planted. `about` says in a sentence where the values come from. `attention` is what
+    the layer looks at for each query, where a model has run; none where it is to be made up.
     """
 
     name: str
@@ -32,6 +34,7 @@ class IndexCase:
     k: Array
     w: Array
     planted: tuple[Array, ...] = ()
+    attention: tuple[QueryAttention, ...] = ()
     synthetic: bool = True
 
     @property

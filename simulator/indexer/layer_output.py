@@ -1,7 +1,7 @@
 """What other picks do to the layer: sparse attention over window and picked entries, with sink.
 
 The indexer is trained to pick what attention would look at, so made-up attention must agree with
-it somehow; how, is stated here and nowhere tuned.
+it somehow; how, is stated here and nowhere tuned. Where a model has run, its attention is used.
 
 Assumes: a picked entry's attention logit is its float32 index score, standardised over all
     entries of the context, plus unit noise for each head; window rows have unit noise alone.
@@ -11,7 +11,7 @@ Assumes: the sink's logit is 0, and key-value rows are exact: only the picks dif
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class LayerChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MadeUpAttention:
+class QueryAttention:
     """q [heads, dim], keys [window + entries, dim], sink [heads]; K = V, shared by all heads."""
 
     q: Array
@@ -39,10 +39,15 @@ class MadeUpAttention:
     sink: Array
     window: int
 
+    def over(self, entries: Array) -> QueryAttention:
+        """The same over the window and some of the entries."""
+        kept = np.concatenate([np.arange(self.window), self.window + entries])
+        return replace(self, keys=self.keys[kept])
+
 
 def made_up_attention(
     config: ModelConfig, standardised: Array, rng: np.random.Generator
-) -> MadeUpAttention:
+) -> QueryAttention:
     """Attention of one query whose picked entries have these index scores [entries]."""
     dim, heads, window = config.head_dim, config.num_attention_heads, config.sliding_window
     axis = _normal(rng, dim)
@@ -53,7 +58,7 @@ def made_up_attention(
     along = np.concatenate([np.zeros(window, np.float32), standardised.astype(np.float32)])
     # q . key / sqrt(dim) = noise + score
     keys += (along / np.sqrt(SCORE_SHARE) - keys @ axis)[:, None] * axis
-    return MadeUpAttention(q=q, keys=keys, sink=np.zeros(heads, np.float32), window=window)
+    return QueryAttention(q=q, keys=keys, sink=np.zeros(heads, np.float32), window=window)
 
 
 def _normal(rng: np.random.Generator, *shape: int) -> Array:
@@ -61,7 +66,7 @@ def _normal(rng: np.random.Generator, *shape: int) -> Array:
 
 
 def layer_changes(
-    attention: MadeUpAttention, masks: Mapping[str, Array], reference: Array
+    attention: QueryAttention, masks: Mapping[str, Array], reference: Array
 ) -> dict[str, LayerChange]:
     """Change by name; masks and reference say which of the entries are picked, [entries] bool."""
     weights = _unnormalised(attention)
@@ -78,7 +83,7 @@ def layer_changes(
     return found
 
 
-def _unnormalised(attention: MadeUpAttention) -> tuple[Array, Array]:
+def _unnormalised(attention: QueryAttention) -> tuple[Array, Array]:
     """exp(logit - largest) of every key [heads, keys] and of the sink [heads]."""
     logits = attention.q @ attention.keys.T * np.float32(attention.q.shape[1] ** -0.5)
     top = np.maximum(logits.max(axis=1), attention.sink)
@@ -86,7 +91,7 @@ def _unnormalised(attention: MadeUpAttention) -> tuple[Array, Array]:
 
 
 def _attend(
-    attention: MadeUpAttention, weights: tuple[Array, Array], mask: Array
+    attention: QueryAttention, weights: tuple[Array, Array], mask: Array
 ) -> tuple[Array, Array]:
     """Output [heads, dim] over the window and the entries of the mask; softmax shares of those."""
     keys, sink = weights

@@ -19,6 +19,7 @@ from simulator.indexer.accuracy import (
 from simulator.indexer.cost import CostPoint, costs
 from simulator.indexer.distributions import DISTRIBUTIONS
 from simulator.indexer.effects import Effect, published_effects
+from simulator.indexer.executed import executed_case
 from simulator.indexer.index_case import IndexCase, load_case
 from simulator.indexer.scores import scores
 from workloads import index_entry
@@ -88,7 +89,8 @@ def study(question: StudyQuestion, say: Say = lambda text: None) -> IndexerStudy
     points: list[AccuracyPoint] = []
     cases: dict[str, str] = {}
     queries = QUERIES
-    for case in [given] if given is not None else _made_up(config, entries, question.seed):
+    runs = config.name == "tiny" and given is None and question.entries is None
+    for case in _cases(config, given, entries, question, runs):
         points += case_accuracy(case, config, question.seed, say)
         cases[case.name] = case.about
         queries = case.queries
@@ -100,13 +102,29 @@ def study(question: StudyQuestion, say: Say = lambda text: None) -> IndexerStudy
         dim=config.index_head_dim,
         question=question,
         queries=queries,
-        synthetic=given is None,
+        synthetic=given is None and not runs,
         cases=cases,
         costs=tuple(found),
         accuracy=tuple(points),
-        effects=tuple(published_effects(points if given is None else ())),
-        assumptions=_assumptions(given is None),
+        effects=tuple(published_effects(points if given is None and not runs else ())),
+        assumptions=_assumptions(given is None and not runs),
     )
+
+
+def _cases(
+    config: ModelConfig,
+    given: IndexCase | None,
+    entries: int,
+    question: StudyQuestion,
+    runs: bool,
+) -> Iterator[IndexCase]:
+    """The file's case; the executed one of the model that runs; else made-up ones."""
+    if given is not None:
+        yield given
+    elif runs:
+        yield executed_case()[0]
+    else:
+        yield from _made_up(config, entries, question.seed)
 
 
 def _made_up(config: ModelConfig, entries: int, seed: int) -> Iterator[IndexCase]:

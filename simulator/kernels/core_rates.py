@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import UnsupportedError
+from workloads.math_class import STAND_INS
 
 # Multiply by the scale, and place the bits: per converted value. Guessed: two instructions.
 CONVERT_OPS = 2
-# Formats that stand in, in order, where a chip has no units for the one that is asked for.
-_CHAINS = {"fp4": ("fp4", "fp8", "bf16", "fp16"), "fp8": ("fp8", "bf16", "fp16")}
-_STORED = {"fp4_index": "fp4", "fp8xfp4": "fp4"}
+_STORED = {"fp4_index": "fp4", "fp8xfp4": "fp4", "nvfp4": "fp4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ def core_rate(chip: ChipSpec, math: str) -> CoreRate:
         the next format that it has units for.
     """
     stored = _STORED.get(math, math)
-    for dtype in _CHAINS.get(stored, ("bf16", "fp16")):
+    for dtype in STAND_INS.get(stored, STAND_INS["bf16"]):
         peak = chip.matrix_flops_per_s(dtype)
         if peak is not None:
             each = peak / 2 / chip.core_count / chip.peak_clock_hz

@@ -179,7 +179,7 @@ class ReplayPass:
     def _op(self, node: Node) -> Op:
         op = node.op
         if self.first_seen and isinstance(op, SparseAttention):
-            return WindowFrom(op.window, op.ratio, op.top_k, self.first_seen)
+            return WindowFrom(op.window, op.ratio, op.top_k, first=self.first_seen)
         return op
 
 

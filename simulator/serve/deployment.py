@@ -12,6 +12,7 @@ from simulator.basis.whole import ceil_div
 from simulator.capacity.capacity import Capacity, capacity_of, load_of, stage_geometry
 from simulator.capacity.capacity_question import CapacityQuestion, ask_capacity
 from simulator.capacity.rank_memory import stages_of
+from simulator.cost.draft_pass import BlockDraftedStep, check_drafts
 from simulator.cost.question import AskedStep, step_of_deployment
 from simulator.cost.step_clock import PromptChunk, StepClock
 from simulator.cost.step_timer import StepTimer
@@ -215,13 +216,21 @@ def _clock_of(
 ) -> tuple[StepClock, AskedStep]:
     """Clock and a step of a deployment; those that differ in the rest share what it has costed."""
     parallel = key.deployment.parallel
-    asked = step_of_deployment(key.deployment, "decode", parallel.data, 1024, 1, fidelity)
+    drafts = new - 1
+    check_drafts(key.deployment, drafts, "decode")
+    asked = step_of_deployment(key.deployment, "decode", parallel.data, 1024, 1, fidelity, drafts)
     total_ps = StepTimer(asked).total_ps
     if new > 1:
         draft_ps = StepTimer(asked, drafting=True).total_ps
         window = asked.config.sliding_window
         layers = asked.config.mtp_layers
-        total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes, layers).total_ps
+        if asked.config.drafts_blocks:
+            seed_ps = StepTimer(asked, seeding=True).total_ps
+            block = asked.config.dspark_block_size or new - 1
+            drafted = BlockDraftedStep(total_ps, seed_ps, draft_ps, new - 1, window, block)
+            total_ps = drafted.total_ps
+        else:
+            total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes, layers).total_ps
     knee = 4 * asked.config.index_topk
     return StepClock(total_ps, knee, new_per_request=new, data_ranks=parallel.data), asked
 

@@ -44,6 +44,18 @@ WORKLESS = {
     "rope_scaling": "changes values only",
     "max_position_embeddings": "a limit on contexts, not work",
     "num_nextn_predict_layers": "draft layers run only where drafts are asked for",
+    **dict.fromkeys(
+        (
+            *("dspark_block_size", "dspark_markov_rank", "dspark_target_layer_ids"),
+            *("dspark_n_routed_experts", "dspark_num_experts_per_tok"),
+            *("enable_confidence_head", "confidence_head_with_markov"),
+        ),
+        "drafts are made only where they are asked for: tests of steps with drafts",
+    ),
+    "dspark_noise_token_id": "a token id",
+    "sample_from_anchor": "one value is accepted",
+    "stored": "the checkpoint's formats by module: tests of weight formats",
+    "file_notes": "words",
     "expert_dtype": "the checkpoint's format; the deployment's is a format below",
     "quantization_config": "the checkpoint's format; the deployment's are formats below",
 }

@@ -59,6 +59,11 @@ NAMES = {
     "kind": "another way of sizing has other fields",
     "lives": "another life has other fields, and the sizing another rule",
     "duplicate": "a row format by name",
+    **dict.fromkeys(
+        ("reserved_pages", "reserved_rows", "freed", "least_compressed"),
+        "ids in page tables: tests of address --engine",
+    ),
+    "beyond_block": "which questions are refused: tests of --drafts",
     "index_priced_as": "a row format by name: --packed-keys has its own test",
 }
 SHAPES = (

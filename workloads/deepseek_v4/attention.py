@@ -8,6 +8,7 @@ from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import layer_regions
+from workloads.deepseek_v4.weight_plan import LayerFormats
 from workloads.dtype import BF16, FP32, DType
 from workloads.entry_format import PlainEntry
 from workloads.graph import GraphBuilder
@@ -55,19 +56,27 @@ class AttentionBuilder:
         config: ModelConfig,
         precision: Precision,
         attention: LayerAttention,
+        formats: LayerFormats | None = None,
+        *,
+        block: bool = False,
+        paged_window: bool = False,
     ) -> None:
         self.graph = graph
+        self.paged = paged_window and not block
+        self.formats = formats or config.formats_of(0)
+        self.block = block
         self.config = config
         self.precision = precision
         self.attention = attention
         self.ratio = attention.ratio
         self.rotary = rotary_table(config, attention.ratio)
-        self.stored = precision.linear_weight(config)
         self.hidden: Axis = ("hidden", config.hidden_size)
         self.q_lora: Axis = ("q_lora", config.q_lora_rank)
         self.regions = {
             name: graph.region(name, replace(region, name=graph.name(name)))
-            for name, region in layer_regions(config, precision, attention).items()
+            for name, region in layer_regions(
+                config, precision, attention, paged_window=paged_window
+            ).items()
         }
 
     def build(self, x: str) -> str:
@@ -78,6 +87,10 @@ class AttentionBuilder:
         kv = self._norm("kv_norm", self._linear("wkv", x, (("head_dim", config.head_dim),)))
         kv = self._round("kv_round", self._rope("kv_rope", kv), "window")
         inputs, reads, top_k = [q, kv], [self.regions["window"]], 0
+        if self.paged:
+            # The whole chunk is in the pool before any of it attends.
+            self._write(kv)
+            inputs = [q]
         if self.ratio:
             pool = self.attention.pool
             with self.graph.scope("compressor"):
@@ -88,11 +101,23 @@ class AttentionBuilder:
                 inputs.append(self._index(x, latent))
             top_k = config.index_topk
         sink = self._vector("sink", FP32, ("heads", config.num_attention_heads))
-        op = SparseAttention(config.sliding_window, self.ratio, top_k)
+        op = SparseAttention(config.sliding_window, self.ratio, top_k, self.block, self.paged)
         out = self.graph.add1("core", op, inputs, [sink], reads=reads)
-        write = WriteWindow(config.sliding_window)
-        self.graph.add("window_write", write, [kv], updates=[self.regions["window"]])
+        if not self.block and not self.paged:
+            self._write(kv)
         return self._output(self._rope("out_rope", out, inverse=True))
+
+    def seed(self, x: str) -> None:
+        """Window rows of committed tokens, from values [tokens, hidden] that the draft attends to.
+
+        Parameters are those that the block's own rows use.
+        """
+        kv = self._norm("kv_norm", self._linear("wkv", x, (("head_dim", self.config.head_dim),)))
+        self._write(self._round("kv_round", self._rope("kv_rope", kv), "window"))
+
+    def _write(self, kv: str) -> None:
+        write = WriteWindow(self.config.sliding_window, self.paged)
+        self.graph.add("window_write", write, [kv], updates=[self.regions["window"]])
 
     def _query(self, latent: str) -> str:
         heads = ("heads", self.config.num_attention_heads)
@@ -104,8 +129,8 @@ class AttentionBuilder:
     def _compress(self, x: str, entry_dim: int, pool: str) -> None:
         halves = self.attention.halves
         entry = (("halves", halves), ("entry_dim", entry_dim))
-        kv = self._linear("wkv", x, entry, dtype=BF16, out=FP32)
-        score = self._linear("wgate", x, entry, dtype=BF16, out=FP32)
+        kv = self._linear("wkv", x, entry, out=FP32)
+        score = self._linear("wgate", x, entry, out=FP32)
         ape = self._vector("ape", FP32, ("block", self.ratio), *entry)
         pooling = CompressPool(self.ratio, halves)
         state = self.regions[f"{pool}_state"]
@@ -124,7 +149,7 @@ class AttentionBuilder:
         q = self._rope("q_rope", self._linear("wq_b", latent, (heads, dim), self.q_lora))
         q = self._round("q_round", q, keys)
         scale = config.index_n_heads**-0.5 * config.index_head_dim**-0.5
-        weights = self._linear("weights", x, (heads,), dtype=BF16, out=FP32, scale=scale)
+        weights = self._linear("weights", x, (heads,), out=FP32, scale=scale)
         score = IndexScore(self.ratio, self.precision.index_math)
         scores = self.graph.add1("score", score, [q, weights], reads=[self.regions[keys]])
         return self.graph.add1("top_k", TopK(self.ratio, config.index_topk), [scores])
@@ -134,11 +159,11 @@ class AttentionBuilder:
         groups, rank = ("groups", config.o_groups), ("o_rank", config.o_lora_rank)
         columns = config.num_attention_heads * config.head_dim // config.o_groups
         wo_a = self.graph.param(
-            "wo_a", TensorType((groups, rank, ("group_in", columns)), self.stored, lead=1)
+            "wo_a", TensorType((groups, rank, ("group_in", columns)), self._stored("wo_a"), lead=1)
         )
         low = self.graph.add1("wo_a", GroupedLinear(), [out], [wo_a])
         wo_b = self.graph.param(
-            "wo_b", TensorType((self.hidden, groups, rank), self.stored, inner=2)
+            "wo_b", TensorType((self.hidden, groups, rank), self._stored("wo_b"), inner=2)
         )
         return self.graph.add1("wo_b", Linear(inner=2), [low], [wo_b])
 
@@ -148,13 +173,17 @@ class AttentionBuilder:
         x: str,
         rows: tuple[Axis, ...],
         columns: Axis | None = None,
-        dtype: DType | None = None,
         out: DType = BF16,
         scale: float = 1.0,
     ) -> str:
         axes = (*rows, columns or self.hidden)
-        weight = self.graph.param(name, TensorType(axes, dtype or self.stored))
+        weight = self.graph.param(name, TensorType(axes, self._stored(name)))
         return self.graph.add1(name, Linear(out=out, scale=scale), [x], [weight])
+
+    def _stored(self, name: str) -> DType:
+        """Format of a weight of the current scope."""
+        role = "attn/" + self.graph.name(name).rpartition("attn/")[2]
+        return self.precision.weight(self.config, self.formats, role)
 
     def _vector(self, name: str, dtype: DType, *axes: Axis) -> str:
         return self.graph.param(name, TensorType(axes, dtype))

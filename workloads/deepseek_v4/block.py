@@ -8,6 +8,7 @@ from workloads.deepseek_v4.attention import AttentionBuilder
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
+from workloads.deepseek_v4.weight_plan import LayerFormats
 from workloads.dtype import BF16, FP32, INT64
 from workloads.graph import GraphBuilder
 from workloads.ops import (
@@ -37,22 +38,38 @@ class BlockBuilder:
         config: ModelConfig,
         precision: Precision,
         clamp_shared_expert: bool = True,
+        paged_window: bool = False,
     ) -> None:
+        self.paged_window = paged_window
         self.graph = graph
         self.config = config
         self.precision = precision
-        self.stored = precision.linear_weight(config)
         self.clamp_shared_expert = clamp_shared_expert
         self.hidden = ("hidden", config.hidden_size)
         self.streams = ("streams", config.hc_mult)
 
-    def layer(self, streams: str, attention: LayerAttention, hash_ids: str | None) -> str:
-        """Streams [tokens, streams, hidden] through attention and experts."""
-        streams = self._site("attn", streams, lambda x: self._attention(x, attention))
-        return self._site("moe", streams, lambda x: self.experts(x, hash_ids))
+    def layer(
+        self,
+        streams: str,
+        attention: LayerAttention,
+        hash_ids: str | None,
+        formats: LayerFormats | None = None,
+        block: bool = False,
+    ) -> str:
+        """Streams [tokens, streams, hidden] through attention and experts.
 
-    def _attention(self, x: str, attention: LayerAttention) -> str:
-        return AttentionBuilder(self.graph, self.config, self.precision, attention).build(x)
+        `formats` are those of the layer's weights, default the first layer's; `block`: the tokens
+        are a block of drafts.
+        """
+        formats = formats or self.config.formats_of(0)
+
+        def attend(x: str) -> str:
+            # Built inside its scope, which names its cache regions.
+            own = self.graph, self.config, self.precision, attention, formats
+            return AttentionBuilder(*own, block=block, paged_window=self.paged_window).build(x)
+
+        streams = self._site("attn", streams, attend)
+        return self._site("moe", streams, lambda x: self.experts(x, hash_ids, formats))
 
     def _site(self, name: str, streams: str, block: Callable[[str], str]) -> str:
         with self.graph.scope(f"{name}_hc"):
@@ -92,10 +109,11 @@ class BlockBuilder:
         weight = self.graph.param(name, TensorType((self.graph.values[x].axes[-1],), BF16))
         return self.graph.add1(name, RmsNorm(self.config.rms_norm_eps), [x], [weight])
 
-    def experts(self, x: str, hash_ids: str | None) -> str:
+    def experts(self, x: str, hash_ids: str | None, formats: LayerFormats | None = None) -> str:
         """Routed experts and the shared one; `hash_ids` are the token ids of a hash layer."""
-        routed = self._routed(x, *self._route(x, hash_ids))
-        shared = self._shared(x)
+        formats = formats or self.config.formats_of(0)
+        routed = self._routed(x, *self._route(x, hash_ids), formats)
+        shared = self._shared(x, formats)
         return self.graph.add1("sum", Add(), [routed, shared])
 
     def _route(self, x: str, hash_ids: str | None) -> tuple[str, str]:
@@ -118,30 +136,33 @@ class BlockBuilder:
         ids, weights = self.graph.add("route", route, [logits, hash_ids], [tid2eid])
         return ids, weights
 
-    def _routed(self, x: str, ids: str, weights: str) -> str:
-        config, precision = self.config, self.precision
+    def _routed(self, x: str, ids: str, weights: str, formats: LayerFormats) -> str:
+        config = self.config
         experts, ffn = ("experts", config.n_routed_experts), ("ffn", config.moe_intermediate_size)
         up_axes = (experts, ("gate_up", 2), ffn, self.hidden)
-        up = self.graph.param("w13", TensorType(up_axes, precision.expert_weight(config), lead=1))
-        down_axes = (experts, self.hidden, ffn)
-        down = self.graph.param(
-            "w2", TensorType(down_axes, precision.expert_weight(config), lead=1)
-        )
+        up_stored = self.precision.weight(config, formats, "moe/w13")
+        up = self.graph.param("w13", TensorType(up_axes, up_stored, lead=1))
+        down_stored = self.precision.weight(config, formats, "moe/w2")
+        down = self.graph.param("w2", TensorType((experts, self.hidden, ffn), down_stored, lead=1))
         x, ids, weights = self.graph.add("dispatch", ExpertDispatch(), [x, ids, weights])
-        up_op = ExpertUp(config.n_routed_experts, precision.expert_math)
+        up_op = ExpertUp(config.n_routed_experts, up_stored.math)
         h = self.graph.add1("up", up_op, [x, ids], [up])
         h = self.graph.add1("act", SwiGlu(config.swiglu_limit), [h])
-        down_op = ExpertDown(config.n_routed_experts, precision.expert_math)
+        down_op = ExpertDown(config.n_routed_experts, down_stored.math)
         y = self.graph.add1("down", down_op, [h, ids, weights], [down])
         return self.graph.add1("combine", ExpertCombine(config.num_experts_per_tok), [y])
 
-    def _shared(self, x: str) -> str:
+    def _shared(self, x: str, formats: LayerFormats) -> str:
         ffn = ("shared_ffn", self.config.n_shared_experts * self.config.moe_intermediate_size)
+        stored = {
+            half: self.precision.weight(self.config, formats, f"moe/shared/{half}")
+            for half in ("w13", "w2")
+        }
         with self.graph.scope("shared"):
             up_axes = (("gate_up", 2), ffn, self.hidden)
-            up = self.graph.param("w13", TensorType(up_axes, self.stored))
+            up = self.graph.param("w13", TensorType(up_axes, stored["w13"]))
             h = self.graph.add1("up", Linear(), [x], [up])
             limit = self.config.swiglu_limit if self.clamp_shared_expert else None
             h = self.graph.add1("act", SwiGlu(limit), [h])
-            down = self.graph.param("w2", TensorType((self.hidden, ffn), self.stored))
+            down = self.graph.param("w2", TensorType((self.hidden, ffn), stored["w2"]))
             return self.graph.add1("down", Linear(), [h], [down])

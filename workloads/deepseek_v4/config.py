@@ -6,23 +6,24 @@ works as well. What V4 inference cannot do as stated is refused, never ignored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from simulator.basis.data_files import find_data_file, is_path, list_data_names, named_after
-from simulator.basis.errors import UnsupportedError
+from simulator.basis.errors import FileFormatError, InputError, UnsupportedError
+from simulator.basis.schema_errors import faults_of
 from simulator.basis.yaml_loader import (
     KeyFaultError,
     LineMap,
     StrictModel,
     compose_yaml,
     load_json_mapping,
-    validate_data,
 )
-from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
 from workloads.deepseek_v4.layer_kinds import (
     LARGEST_CSA_RATIO,
     PUBLISHED_RATIOS,
@@ -32,8 +33,10 @@ from workloads.deepseek_v4.layer_kinds import (
     LayerType,
     check_ratios,
     layer_attention,
-    ratios_of_types,
 )
+from workloads.deepseek_v4.published import raise_faults, read_published
+from workloads.deepseek_v4.weight_plan import FormatName, LayerFormats
+from workloads.deepseek_v41 import MISSING
 
 # Far beyond any model, and small enough that products of a few of them stay exact.
 LARGEST = 2**31
@@ -42,18 +45,30 @@ AtLeastZero = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveNumber = Annotated[float, Field(gt=0)]
 
 _MODELS = Path(__file__).parent / "models"
-
-# Settings of which only one value is implemented: the key, that value, and what else exists.
-_ONLY: dict[str, tuple[object, str]] = {
-    "scoring_func": ("sqrtsoftplus", "expert scores"),
-    "hidden_act": ("silu", "expert activation"),
-    "tie_word_embeddings": (False, "embedding and head as one tensor"),
-    "attention_bias": (False, "biases in attention projections"),
-    "topk_method": ("noaux_tc", "expert selection"),
-    "n_group": (1, "group-limited routing"),
-    "topk_group": (1, "group-limited routing"),
-    "num_key_value_heads": (1, "key-value heads"),
+# Checkpoints by their Hugging Face names, in lower case, and the model that ships for each.
+HUGGING_FACE_NAMES = {
+    "deepseek-ai/deepseek-v4-flash": "v4-flash",
+    "deepseek-ai/deepseek-v4-pro": "v4-pro",
+    "deepseek-ai/deepseek-v4-flash-dspark": "v4-flash-0731",
+    "deepseek-ai/deepseek-v4-flash-0731": "v4-flash-0731",
+    "deepseek-ai/deepseek-v4-pro-dspark": "v4-pro-0813",
+    "deepseek-ai/deepseek-v4-pro-0813": "v4-pro-0813",
 }
+_V32 = (
+    "v3.2 is a counted reference only: its graph is executed and counted (v4sim models show v3.2, "
+    "v4sim claims), but no engine here has kernels and a cache layout for its latent attention"
+)
+_V41 = (
+    "v4.1-flash is known by its cache only (v4sim models show v4.1-flash); missing for a step are "
+    + "; ".join(MISSING)
+)
+_COUNTED_ONLY = {
+    "v3.2": _V32,
+    "deepseek-ai/deepseek-v3.2": _V32,
+    "v4.1-flash": _V41,
+    "deepseek-ai/deepseek-v4.1-flash": _V41,
+}
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(?<!\.json)(?<!\.yaml)(?<!\.yml)")
 
 
 class RopeScaling(StrictModel):
@@ -79,8 +94,22 @@ class QuantizationConfig(StrictModel):
     )
 
 
+class StoredFormats(StrictModel):
+    """Formats of a checkpoint's modules where they are not those of released ones.
+
+    `layers` has one entry a layer, draft stages behind the backbone.
+    """
+
+    layers: tuple[LayerFormats, ...]
+    embed: FormatName = "bf16"
+    head: FormatName = "bf16"
+
+
 class ModelConfig(StrictModel):
-    """One DeepSeek-V4 model; every field but `name` is Hugging Face's."""
+    """One DeepSeek-V4 model; every field but `name`, `stored` and `file_notes` is Hugging Face's.
+
+    `stored` are formats by module, `file_notes` what reading the file took for granted.
+    """
 
     name: str = "custom"
     vocab_size: Positive
@@ -120,82 +149,43 @@ class ModelConfig(StrictModel):
     rope_scaling: RopeScaling | None = None
     attention_bias: Literal[False] = False
     tie_word_embeddings: Literal[False] = False
-    expert_dtype: Literal["fp4", "fp8"] = "fp4"
+    expert_dtype: FormatName = "fp4"
     quantization_config: QuantizationConfig = QuantizationConfig()
+    dspark_block_size: Annotated[int, Field(gt=0, le=64)] | None = None
+    dspark_markov_rank: Positive | None = None
+    dspark_target_layer_ids: tuple[AtLeastZero, ...] | None = None
+    dspark_noise_token_id: AtLeastZero | None = None
+    dspark_n_routed_experts: Positive | None = None
+    dspark_num_experts_per_tok: Positive | None = None
+    sample_from_anchor: Literal[True] = True
+    enable_confidence_head: bool = True
+    confidence_head_with_markov: bool = True
+    stored: StoredFormats | None = None
+    file_notes: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        self._check_ratios()
-        self._check_heads()
-        if self.num_experts_per_tok > self.n_routed_experts:
-            raise KeyFaultError(
-                ("num_experts_per_tok",),
-                f"num_experts_per_tok is {self.num_experts_per_tok}, expected at most the "
-                f"{self.n_routed_experts} of n_routed_experts",
-            )
-        for name in ("sliding_window", "index_topk"):
-            if getattr(self, name) > self.max_position_embeddings:
-                raise KeyFaultError(
-                    (name,),
-                    f"{name} is {getattr(self, name)}, expected at most the "
-                    f"{self.max_position_embeddings} of max_position_embeddings",
-                )
-        if self.num_hash_layers > self.num_hidden_layers:
-            raise KeyFaultError(
-                ("num_hash_layers",),
-                f"num_hash_layers is {self.num_hash_layers}, expected at most the "
-                f"{self.num_hidden_layers} of num_hidden_layers",
-            )
+        faults = [
+            *_ratio_faults(self),
+            *_head_faults(self),
+            *_size_faults(self),
+            *_draft_faults(self),
+        ]
+        if faults:
+            raise FaultsError(faults)
         return self
-
-    def _check_ratios(self) -> None:
-        check_ratios(self.compress_ratios, self.layer_types)
-        given, backbone = len(self.compress_ratios), self.num_hidden_layers
-        # Published lists carry one entry more than the backbone, for the MTP layer.
-        allowed = sorted({backbone, backbone + 1, backbone + self.num_nextn_predict_layers})
-        if given not in allowed:
-            raise KeyFaultError(
-                ("compress_ratios",),
-                f"compress_ratios has {given} entries, expected {' or '.join(map(str, allowed))} "
-                f"(num_hidden_layers, and one for every MTP layer)",
-            )
-        types = self.layer_types
-        if types is not None and not backbone <= len(types) <= given:
-            raise KeyFaultError(
-                ("layer_types",),
-                f"layer_types has {len(types)} entries, expected the {backbone} of "
-                "num_hidden_layers",
-            )
-
-    def _check_heads(self) -> None:
-        if self.num_attention_heads % self.o_groups:
-            raise KeyFaultError(
-                ("o_groups",),
-                f"o_groups is {self.o_groups}, expected a divisor of the "
-                f"{self.num_attention_heads} of num_attention_heads",
-            )
-        if self.qk_rope_head_dim % 2:
-            raise KeyFaultError(
-                ("qk_rope_head_dim",),
-                f"qk_rope_head_dim is {self.qk_rope_head_dim}, expected an even number: "
-                "rotation works on pairs",
-            )
-        for name in ("head_dim", "index_head_dim"):
-            if self.qk_rope_head_dim > getattr(self, name):
-                raise KeyFaultError(
-                    ("qk_rope_head_dim",),
-                    f"qk_rope_head_dim is {self.qk_rope_head_dim}, expected at most the "
-                    f"{getattr(self, name)} of {name}",
-                )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the configuration leaves open, taken as published ones have it."""
-        notes = []
+        notes = [f"the configuration of {self.name}: {note}" for note in self.file_notes]
         if "expert_dtype" not in self.model_fields_set:
+            bare = "quantization_config" not in self.model_fields_set
             notes.append(
-                f"the configuration of {self.name} has no expert_dtype: routed experts are taken "
-                f"as stored in {self.expert_dtype}, as in the published checkpoints"
+                f"the configuration of {self.name} has no expert_dtype"
+                f"{' and no quantization_config' if bare else ''}: routed experts are taken as "
+                f"stored in {self.expert_dtype}{', other linear layers in fp8,' if bare else ','} "
+                "as in the published checkpoints"
             )
         typed = len(self.layer_types or ())
         unnamed = {r for r in self.compress_ratios[typed:] if r > 1} - set(PUBLISHED_RATIOS)
@@ -249,12 +239,32 @@ class ModelConfig(StrictModel):
         if self.layer_types is not None:
             kinds = [layer_attention(ratios[i], types[i]).kind for i in layers]
             kept["layer_types"] = tuple(TYPE_OF_KIND[kind] for kind in kinds)
+        if self.stored is not None:
+            own, drafts = self.stored.layers, self.stored.layers[self.num_hidden_layers :]
+            formats = (*(own[i] for i in layers), *drafts)
+            kept["stored"] = self.stored.model_copy(update={"layers": formats})
+        if self.drafts_blocks:
+            stages = changes.get("num_nextn_predict_layers", self.mtp_layers)
+            kept["dspark_target_layer_ids"] = (len(layers) - 1,) * int(str(stages)) or None
         return self.model_copy(update={**kept, **changes})
 
     @property
     def mtp_layers(self) -> int:
-        """Layers that predict a further token (multi-token prediction), after the backbone."""
+        """Draft stages after the backbone: MTP layers, or those of a DSpark head."""
+        if self.dspark_target_layer_ids:
+            return len(self.dspark_target_layer_ids)
         return self.num_nextn_predict_layers
+
+    @property
+    def drafts_blocks(self) -> bool:
+        """Whether the draft is a DSpark head, which drafts a block in one pass."""
+        return bool(self.dspark_target_layer_ids)
+
+    def formats_of(self, layer: int) -> LayerFormats:
+        """Formats of a layer's modules, draft stages counted on from the backbone."""
+        if self.stored is not None:
+            return self.stored.layers[layer]
+        return LayerFormats(linear="fp8", expert=self.expert_dtype)
 
     @property
     def layer_kinds(self) -> tuple[LayerKind, ...]:
@@ -267,83 +277,208 @@ class ModelConfig(StrictModel):
         return self.head_dim - self.qk_rope_head_dim
 
 
+class FaultsError(KeyFaultError):
+    """All that is wrong with a configuration: (keys, sentence) of each."""
+
+    def __init__(self, faults: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+        super().__init__(*faults[0])
+        self.faults = tuple(faults)
+
+
+_Faults = Iterator[tuple[tuple[str | int, ...], str]]
+
+
+def _ratio_faults(config: ModelConfig) -> _Faults:
+    try:
+        check_ratios(config.compress_ratios, config.layer_types)
+    except KeyFaultError as fault:
+        yield fault.keys, fault.sentence
+    given, backbone = len(config.compress_ratios), config.num_hidden_layers
+    stages = config.mtp_layers
+    # Published lists carry one entry more than the backbone for every draft stage.
+    allowed = sorted({backbone, backbone + 1, backbone + stages})
+    if given not in allowed:
+        yield (
+            ("compress_ratios",),
+            f"compress_ratios has {given} entries, expected {' or '.join(map(str, allowed))} "
+            "(num_hidden_layers, and one for every draft stage)",
+        )
+    types = config.layer_types
+    if types is not None and not backbone <= len(types) <= given:
+        yield (
+            ("layer_types",),
+            f"layer_types has {len(types)} entries, expected the {backbone} of num_hidden_layers",
+        )
+
+
+def _head_faults(config: ModelConfig) -> _Faults:
+    if config.num_attention_heads % config.o_groups:
+        yield (
+            ("o_groups",),
+            f"o_groups is {config.o_groups}, expected a divisor of the "
+            f"{config.num_attention_heads} of num_attention_heads",
+        )
+    if config.qk_rope_head_dim % 2:
+        yield (
+            ("qk_rope_head_dim",),
+            f"qk_rope_head_dim is {config.qk_rope_head_dim}, expected an even number: "
+            "rotation works on pairs",
+        )
+    for name in ("head_dim", "index_head_dim"):
+        if config.qk_rope_head_dim > getattr(config, name):
+            yield (
+                ("qk_rope_head_dim",),
+                f"qk_rope_head_dim is {config.qk_rope_head_dim}, expected at most the "
+                f"{getattr(config, name)} of {name}",
+            )
+
+
+def _size_faults(config: ModelConfig) -> _Faults:
+    for name, most in (
+        ("num_experts_per_tok", "n_routed_experts"),
+        ("sliding_window", "max_position_embeddings"),
+        ("index_topk", "max_position_embeddings"),
+        ("num_hash_layers", "num_hidden_layers"),
+    ):
+        if getattr(config, name) > getattr(config, most):
+            yield (
+                (name,),
+                f"{name} is {getattr(config, name)}, expected at most the "
+                f"{getattr(config, most)} of {most}",
+            )
+
+
+_DSPARK = ("block_size", "markov_rank", "target_layer_ids", "noise_token_id")
+
+
+def _draft_faults(config: ModelConfig) -> _Faults:
+    """A DSpark head is stated whole, and taps layers that there are."""
+    given = {name: getattr(config, f"dspark_{name}") for name in _DSPARK}
+    if all(value is None for value in given.values()):
+        return
+    for name, value in given.items():
+        if value is None or value == ():
+            yield (
+                (f"dspark_{name}",),
+                f"dspark_{name} is missing, which a DSpark draft head needs beside "
+                f"{', '.join(f'dspark_{n}' for n, v in given.items() if v)}",
+            )
+    for i, layer in enumerate(config.dspark_target_layer_ids or ()):
+        if layer >= config.num_hidden_layers:
+            yield (
+                ("dspark_target_layer_ids", i),
+                f"dspark_target_layer_ids[{i}] is {layer}, expected less than the "
+                f"{config.num_hidden_layers} of num_hidden_layers",
+            )
+    noise = config.dspark_noise_token_id
+    if noise is not None and noise >= config.vocab_size:
+        yield (
+            ("dspark_noise_token_id",),
+            f"dspark_noise_token_id is {noise}, expected less than the {config.vocab_size} of "
+            "vocab_size",
+        )
+    experts = config.dspark_n_routed_experts or config.n_routed_experts
+    picks = config.dspark_num_experts_per_tok or config.num_experts_per_tok
+    if picks > experts:
+        yield (
+            ("dspark_num_experts_per_tok",),
+            f"a draft stage picks {picks} experts a token, expected at most its {experts}",
+        )
+    for i, stage in enumerate(config.mtp_stages):
+        if stage.ratio:
+            yield (
+                ("compress_ratios", config.num_hidden_layers + i),
+                f"compress_ratios[{config.num_hidden_layers + i}] is {stage.ratio}, but stages of "
+                "a DSpark draft attend to a window only; expected 0",
+            )
+
+
 def list_models() -> list[str]:
     """Names of the V4 models that ship with the package."""
-    return [name for name in list_data_names(_MODELS) if name != "v3.2"]
+    return list_data_names(_MODELS)
 
 
 def find_model(name_or_path: str | Path) -> ModelConfig:
-    """Model by name (`v4-pro`), by path to a YAML file, or by path to a config.json.
+    """Model by name (`v4-pro`), by the Hugging Face name of one that ships, or by path.
 
-    The user's own file of a shipped model's name is named after the file too.
+    A path is a YAML file, a config.json, or the folder of a checkpoint. The user's own file of a
+    shipped model's name is named after the file too.
     """
-    if str(name_or_path).lower() == "v3.2":
-        raise UnsupportedError(
-            "v3.2 is a counted reference only (see reference_v32), it has no graph: "
-            f"give one of {', '.join(list_models())}"
+    refused = _COUNTED_ONLY.get(str(name_or_path).lower())
+    if refused:
+        raise UnsupportedError(f"{refused}; give one of {', '.join(list_models())}")
+    name_or_path = HUGGING_FACE_NAMES.get(str(name_or_path).lower(), name_or_path)
+    if is_path(name_or_path) and (Path(name_or_path) / "config.json").is_file():
+        name_or_path = Path(name_or_path) / "config.json"
+    elif _is_repository(str(name_or_path)):
+        raise InputError(
+            f"{name_or_path} is neither a file nor a Hugging Face name of a model that ships "
+            f"({', '.join(HUGGING_FACE_NAMES)}); give the path of its config.json"
         )
     path = find_data_file("model", name_or_path, _MODELS)
     data, lines = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
-    config = model_from_mapping(data, lines, name=path.parent.name if _is_hf(path) else path.stem)
+    if _is_hf(path):
+        data = _beside(path, data)
+    own = path.resolve().parent.name if _is_hf(path) else path.stem
+    config = model_from_mapping(data, lines, name=own)
     if is_path(name_or_path) and config.name.lower() in list_data_names(_MODELS):
         return config.model_copy(update={"name": named_after(config.name, path)})
     return config
 
 
 def _is_hf(path: Path) -> bool:
-    return path.name == "config.json" and bool(path.parent.name)
+    return path.name == "config.json"
+
+
+def _is_repository(word: str) -> bool:
+    """Whether a word looks like `owner/name` and is no file."""
+    return bool(_REPOSITORY.fullmatch(word)) and not Path(word).exists()
+
+
+# Files that tools write beside config.json, with what is stored how.
+_BESIDE = {
+    "hf_quant_config.json": lambda own: {"quant_method": "modelopt", **own},
+    "quant_model_description.json": lambda own: {"quant_method": "ascend", "modules": own},
+}
+
+
+def _beside(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with the list of modules from a file beside it, where it has none."""
+    for name, settings in _BESIDE.items():
+        file = path.parent / name
+        given = data.get("quantization_config")
+        whole = isinstance(given, dict) and set(given) - {"quant_method", "model_quant_type"}
+        if file.is_file() and not whole:
+            dropped = ("quantize", "quantization_config", "quantization")
+            kept = {key: value for key, value in data.items() if key not in dropped}
+            return kept | {"quantization_config": settings(load_json_mapping(file)[0])}
+    return data
 
 
 def model_from_mapping(
     data: dict[str, Any], lines: LineMap | None = None, *, name: str = "custom"
 ) -> ModelConfig:
-    """Model of a mapping with Hugging Face's keys, such as the `config` of a golden file."""
+    """Model of a mapping with Hugging Face's keys, such as the `config` of a golden file.
+
+    All faults of the mapping are one error, a sentence a line.
+    """
     lines = lines or LineMap(Path(name), {})
-    _refuse_other_models(data, lines)
-    _refuse_other_settings(data, lines)
-    # Without groups and with one KV head, these two say nothing that the model needs.
-    dropped = {*KNOWN_UNUSED, "n_group", "topk_group", "compress_rates"}
-    kept = {"name": name} | {key: value for key, value in data.items() if key not in dropped}
-    types, rates = kept.get("layer_types"), data.get("compress_rates")
+    found = read_published(data, ModelConfig.model_fields, name)
+    if any(keys == ("model_type",) for keys, _, _ in found.faults.found):
+        raise_faults(found, lines)
+    found.kept["file_notes"] = [*(found.kept.get("file_notes") or ()), *found.notes]
     try:
-        found = ratios_of_types(types, rates, kept.get("compress_ratios"))
-    except KeyFaultError as fault:
-        raise lines.error(fault.keys, fault.sentence) from None
-    if found is not None:
-        kept.setdefault("compress_ratios", found)
-    ratios, layers = kept.get("compress_ratios"), kept.get("num_hidden_layers")
-    if "num_nextn_predict_layers" not in kept and isinstance(ratios, list | tuple):
-        extra = len(ratios) - layers if isinstance(layers, int) else 0
-        kept["num_nextn_predict_layers"] = 1 if extra == 1 else 0
-    return validate_data(kept, lines, ModelConfig)
+        config = ModelConfig.model_validate_json(json.dumps(found.kept))
+    except ValidationError as error:
+        raise_faults(found, lines, _schema_faults(error, found.kept))
+        raise
+    raise_faults(found, lines)
+    return config
 
 
-def _refuse_other_models(data: dict[str, Any], lines: LineMap) -> None:
-    given = data.get("model_type", "deepseek_v4")
-    if given == "deepseek_v4":
-        return
-    hint = (
-        "DeepSeek-V3.2 is a counted reference only"
-        if given == "deepseek_v32"
-        else "expected 'deepseek_v4'"
-    )
-    raise lines.error(
-        ("model_type",), f"model_type {given!r} is not supported: {hint}", UnsupportedError
-    )
-
-
-def _refuse_other_settings(data: dict[str, Any], lines: LineMap) -> None:
-    for key, (only, what) in _ONLY.items():
-        if data.get(key, only) not in (only, None):
-            raise lines.error(
-                (key,),
-                f"{key} {data[key]!r} is not supported: of {what} only {only!r} is implemented",
-                UnsupportedError,
-            )
-    scaling = data.get("rope_scaling")
-    if isinstance(scaling, dict) and scaling.get("type", "yarn") != "yarn":
-        raise lines.error(
-            ("rope_scaling", "type"),
-            f"rope_scaling type {scaling['type']!r} is not supported: only 'yarn' (or null) is",
-            UnsupportedError,
-        )
+def _schema_faults(error: ValidationError, data: dict[str, Any]) -> Iterator[tuple[Any, str, Any]]:
+    for keys, sentence, kind, cause in faults_of(error, data, ModelConfig):
+        if isinstance(cause, FaultsError):
+            yield from ((own, said, FileFormatError) for own, said in cause.faults)
+        else:
+            yield keys, sentence, kind

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from simulator.basis.errors import InputError, unknown_name
 from workloads.deepseek_v4.config import ModelConfig
-from workloads.dtype import BF16, FP4_GROUP, FP8_BLOCK, DType
+from workloads.deepseek_v4.modules import EXPERT_ROLES
+from workloads.deepseek_v4.weight_plan import LayerFormats
+from workloads.dtype import BF16, FP8_BLOCK, DType
 from workloads.entry_format import (
     Bf16Entry,
     EntryFormat,
@@ -16,8 +19,8 @@ from workloads.entry_format import (
 )
 from workloads.index_entry import Fp4IndexEntry, Fp8IndexEntry
 from workloads.kv_entry import Fp8UniformKvEntry, Mxfp4KvEntry, Nvfp4KvEntry
+from workloads.weight_format import weight_format, weight_format_table
 
-EXPERT_DTYPES = ("fp4", "fp8", "bf16")
 INDEX_DTYPES = ("fp8", "fp4", "bf16")
 KV_DTYPES = ("fp8", "bf16", "fp8-uniform", "mxfp4", "nvfp4")
 LINEAR_DTYPES = ("fp8", "bf16")
@@ -33,9 +36,10 @@ _KV_ROWS: dict[str, Callable[[int, int], EntryFormat]] = {
 class Precision:
     """Stored formats. FP8 index keys are what engines use by default; FP4 is the checkpoint's.
 
-    `expert` fp4 multiplies FP8 activations with FP4 weights; fp8 is the repacked form (one byte a
-    weight, 128 x 128 scales; lossless for V4 by its report), bf16 the unpacked one. `linear` bf16
-    has all other FP8 weights unpacked. Cache rows are multiplied in BF16, whatever they are stored
+    `expert` is a line of `weight_formats.yaml`: fp4 multiplies FP8 activations with FP4 weights;
+    fp8 is the repacked form (one byte a weight, 128 x 128 scales; lossless for V4 by its report),
+    bf16 the unpacked one. `linear` fp8 leaves all other weights as the checkpoint has them, bf16
+    has them unpacked. Cache rows are multiplied in BF16, whatever they are stored
     in.
     """
 
@@ -45,8 +49,12 @@ class Precision:
     linear: str = "fp8"
 
     def __post_init__(self) -> None:
+        try:
+            weight_format(self.expert)
+        except InputError:
+            known = weight_format_table()
+            raise InputError(unknown_name("expert dtype", self.expert, known)) from None
         for what, value, allowed in (
-            ("expert dtype", self.expert, EXPERT_DTYPES),
             ("index dtype", self.index, INDEX_DTYPES),
             ("kv dtype", self.kv, KV_DTYPES),
             ("linear dtype", self.linear, LINEAR_DTYPES),
@@ -55,19 +63,26 @@ class Precision:
                 raise InputError(unknown_name(what, value, allowed))
 
     def linear_weight(self, config: ModelConfig) -> DType:
-        """Stored format of the linear layers but those that checkpoints keep in BF16."""
+        """Stored format of the linear layers that released checkpoints quantise."""
         return BF16 if self.linear == "bf16" else linear_weight(config)
 
-    def expert_weight(self, config: ModelConfig) -> DType:
-        """Stored format of the routed experts."""
-        if self.expert == "bf16":
+    def weight(self, config: ModelConfig, formats: LayerFormats, role: str) -> DType:
+        """Stored format of a module of a layer, by its role."""
+        if role in EXPERT_ROLES:
+            return self._expert(config, formats.of(role))
+        if self.linear == "bf16":
             return BF16
-        return FP4_GROUP if self.expert == "fp4" else linear_weight(config)
+        return named_format(config, formats.of(role))
 
-    @property
-    def expert_math(self) -> str:
-        """Rate class of the expert products."""
-        return "fp8xfp4" if self.expert == "fp4" else self.expert
+    def _expert(self, config: ModelConfig, stored: str) -> DType:
+        """Experts stored as most are take the format asked for, others keep their own."""
+        return named_format(config, self.expert if stored == config.expert_dtype else stored)
+
+    def top_weight(self, config: ModelConfig, module: Literal["embed", "head"]) -> DType:
+        """Stored format of the embedding or of the output head."""
+        if self.linear == "bf16" or config.stored is None:
+            return BF16
+        return named_format(config, getattr(config.stored, module))
 
     @property
     def index_math(self) -> str:
@@ -94,6 +109,11 @@ class Precision:
 
 
 def linear_weight(config: ModelConfig) -> DType:
-    """Stored format of the linear layers: FP8 with one scale a block of the checkpoint's size."""
+    """FP8 with one scale a block of the checkpoint's size."""
     rows, columns = config.quantization_config.weight_block_size
     return replace(FP8_BLOCK, block=(rows, columns))
+
+
+def named_format(config: ModelConfig, name: str) -> DType:
+    """Number format by name; `fp8` in blocks of the checkpoint's size."""
+    return linear_weight(config) if name == "fp8" else weight_format(name)

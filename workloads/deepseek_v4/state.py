@@ -8,19 +8,25 @@ from simulator.basis.errors import InputError
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
-from workloads.state_layout import Every, Region, Ring, StateLayout, Tail
+from workloads.state_layout import Every, Region, Ring, Sliding, StateLayout, Tail
 
 
 def layer_regions(
-    config: ModelConfig, precision: Precision, attention: LayerAttention, draft_tokens: int = 0
+    config: ModelConfig,
+    precision: Precision,
+    attention: LayerAttention,
+    draft_tokens: int = 0,
+    paged_window: bool = False,
 ) -> dict[str, Region]:
     """Regions of one layer by the name of their pool, in the order in which a request lists them.
 
     Rings and tails are longer by the draft tokens of a step, so that refused ones have overwritten
     nothing that the next query or block needs. Engines round up further: SGLang doubles its rings.
+    With `paged_window` the window lies in pages in place of a ring.
     """
     kv = precision.kv_format(config)
-    regions = [Region("window", "window", Ring(config.sliding_window + draft_tokens), kv)]
+    held = (Sliding if paged_window else Ring)(config.sliding_window + draft_tokens)
+    regions = [Region("window", "window", held, kv)]
     if attention.ratio:
         kind, pool, every = attention.kind, attention.pool, Every(attention.ratio)
         tail = Tail(attention.halves * attention.ratio + draft_tokens)
@@ -40,7 +46,11 @@ def layer_regions(
 
 
 def model_state(
-    config: ModelConfig, precision: Precision, mtp: bool = False, draft_tokens: int = 0
+    config: ModelConfig,
+    precision: Precision,
+    mtp: bool = False,
+    draft_tokens: int = 0,
+    paged_window: bool = False,
 ) -> StateLayout:
     """All regions of a model, named as in the graph; rings longer by `draft_tokens`."""
     if draft_tokens < 0:
@@ -54,7 +64,9 @@ def model_state(
         tuple(
             replace(region, name=f"{layer}/attn/{name}")
             for layer, attention in layers
-            for name, region in layer_regions(config, precision, attention, draft_tokens).items()
+            for name, region in layer_regions(
+                config, precision, attention, draft_tokens, paged_window
+            ).items()
         )
     )
 

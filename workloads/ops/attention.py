@@ -27,40 +27,57 @@ class SparseAttention(Op):
 
     Regions: the window ring, then the compressed pool where `ratio` > 0. `top_k` 0 means that
     every visible entry is read. The ring is read before the chunk is written to it.
+    With `pooled` the chunk was written before, to a paged window, and is read back from it: there
+    is no operand `kv`, and causality alone hides what comes later.
+    With `block` the chunk is a block of drafts: each query sees all of the chunk, whatever its
+    place in it, and the `window` rows before it.
     """
 
     window: int
     ratio: int = 0
     top_k: int = 0
+    block: bool = False
+    pooled: bool = False
 
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """[tokens, heads, dim]."""
-        operands = 3 if self.top_k else 2
+        operands = (3 if self.top_k else 2) - self.pooled
         require(
             len(types.inputs) == operands and len(types.params) == 1,
             self,
             f"needs {operands} inputs and a sink, got {len(types.inputs)} and {len(types.params)}",
         )
-        q, kv = types.inputs[:2]
+        q, own = types.inputs[0], types.inputs[1 : 2 - self.pooled]
         require(
-            len(q.axes) == 3 and q.shape[0] == step.tokens and kv.shape == q.shape[::2],
+            len(q.axes) == 3
+            and q.shape[0] == step.tokens
+            and all(kv.shape == q.shape[::2] for kv in own),
             self,
-            f"{step.tokens} tokens, {q.axes} and {kv.axes}",
+            f"{step.tokens} tokens, {q.axes} and {[kv.axes for kv in own]}",
         )
-        for ids in types.inputs[2:]:
+        for ids in types.inputs[2 - self.pooled :]:
             require(ids.shape == (step.tokens, self.top_k), self, f"{q.axes} and ids {ids.axes}")
         require(types.params[0].axes == q.axes[1:2], self, f"sink {types.params[0].axes}")
         return (TensorType(q.axes, BF16),)
 
     def evaluate(self, arrays: Sequence[Array], context: EvalContext) -> tuple[Array, ...]:
         """By request and block of queries."""
-        q, kv, sink = arrays[0], arrays[1], arrays[-1]
-        ids = arrays[2] if self.top_k else None
+        q, sink = arrays[0], arrays[-1]
+        ids = arrays[2 - self.pooled] if self.top_k else None
         out = np.empty_like(q)
         for request, span, past in context.batch.rows():
             kept = min(past, self.window - 1)
-            ring = context.regions[0].read(request, np.arange(past - kept, past))
-            raw = np.concatenate([ring.astype(q.dtype), kv[span]])
+            if self.block:
+                known = context.batch.draft_from
+                kept = min(past - (0 if known is None else int(known[request])), self.window)
+            end = past + span.stop - span.start if self.pooled else past
+            raw = context.regions[0].read(request, np.arange(past - kept, end)).astype(q.dtype)
+            if not self.pooled:
+                raw = np.concatenate([raw, arrays[1][span]])
+            if self.block:
+                keys = np.broadcast_to(raw, (span.stop - span.start, *raw.shape))
+                out[span] = _attend(q[span], keys, np.ones(keys.shape[:2], dtype=bool), sink)
+                continue
             entries = self._entries(request, past + span.stop - span.start, context)
             for start in range(span.start, span.stop, QUERY_BLOCK):
                 rows = slice(start, min(start + QUERY_BLOCK, span.stop))
@@ -101,7 +118,17 @@ class SparseAttention(Op):
 
     def pairs(self, step: StepShape) -> int:
         """(query, key) pairs of the step."""
-        return step.window_pairs(self.window) + self._entry_pairs(step)
+        return self._raw_pairs(step) + self._entry_pairs(step)
+
+    def _raw_pairs(self, step: StepShape) -> int:
+        if self.block:
+            return step.total(lambda new, past: new * (min(past, self.window) + new))
+        return step.window_pairs(self.window)
+
+    def _past_rows(self, step: StepShape) -> int:
+        if self.block:
+            return step.total(lambda _, past: min(past, self.window))
+        return step.window_past_rows(self.window)
 
     def _entry_pairs(self, step: StepShape) -> int:
         if not self.ratio:
@@ -121,8 +148,8 @@ class SparseAttention(Op):
         reads = [
             Read(
                 region=0,
-                entries=step.window_pairs(self.window),
-                distinct=step.window_past_rows(self.window) + step.tokens,
+                entries=self._raw_pairs(step),
+                distinct=self._past_rows(step) + step.tokens,
                 pattern="window",
             )
         ]
@@ -136,7 +163,8 @@ class SparseAttention(Op):
                 )
             )
         inputs = list(total_bytes(types.inputs))
-        inputs[1] = 0
+        if not self.pooled:
+            inputs[1] = 0
         return Work(
             macs={"bf16": 2 * dim * heads * pairs},
             vector_ops=4 * heads * pairs + q.size,

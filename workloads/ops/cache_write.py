@@ -50,9 +50,13 @@ class RoundToCache(Op):
 
 @dataclass(frozen=True, slots=True)
 class WriteWindow(Op):
-    """Put the last `window` rows of each request's chunk into its ring, after it has been read."""
+    """Put the last `window` rows of each request's chunk into its ring, after it has been read.
+
+    `whole` writes all rows of the chunk, into a paged window and before it is read.
+    """
 
     window: int
+    whole: bool = False
 
     def infer(self, types: Types, step: StepShape) -> tuple[TensorType, ...]:
         """No output."""
@@ -66,15 +70,17 @@ class WriteWindow(Op):
         (kv,) = arrays
         (ring,) = context.regions
         for request, span, _ in context.batch.rows():
-            kept = slice(max(span.stop - self.window, span.start), span.stop)
+            first = span.start if self.whole else max(span.stop - self.window, span.start)
+            kept = slice(first, span.stop)
             ring.write(request, context.batch.positions[kept], kv[kept])
         return ()
 
     def work(self, types: Types, step: StepShape, stats: RunStats) -> Work:
-        """min(new, window) rows a request."""
+        """min(new, window) rows a request; all of a `whole` chunk."""
+        rows = step.tokens if self.whole else step.window_written_rows(self.window)
         return Work(
             input_bytes=total_bytes(types.inputs),
-            appends=(Append(region=0, entries=step.window_written_rows(self.window)),),
+            appends=(Append(region=0, entries=rows),),
         )
 
 

@@ -245,7 +245,7 @@ def test_lists_are_one_uncut_line_a_name_at_any_width(monkeypatch, capsys, what,
     console.cache_clear()
     assert "…" not in out
     assert max(map(len, out.splitlines())) <= width
-    names = list_chips() if what == "chips" else [*list_models(), "v3.2"]
+    names = list_chips() if what == "chips" else [*list_models(), "v3.2", "v4.1-flash"]
     rule = next(i for i, line in enumerate(out.splitlines()) if line.startswith("──"))
     assert [line.split()[0] for line in out.splitlines()[rule + 1 :][: len(names)]] == names
 

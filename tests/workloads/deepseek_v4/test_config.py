@@ -35,7 +35,7 @@ def line_of(path: Path, key: str) -> int:
 
 
 def test_shipped_models() -> None:
-    assert list_models() == ["tiny", "v4-flash", "v4-pro"]
+    assert list_models() == ["tiny", "v4-flash", "v4-flash-0731", "v4-pro", "v4-pro-0813"]
 
 
 @pytest.mark.parametrize(
@@ -258,12 +258,16 @@ def test_names_that_are_no_v4_model(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"v3\.2 is a counted reference only"):
         find_model("v3.2")
     with pytest.raises(UnsupportedError, match="counted reference only"):
-        find_model(MODELS / "v3.2.yaml")
+        find_model(MODELS.parents[1] / "deepseek_v32" / "models" / "v3.2.yaml")
     with pytest.raises(InputError, match="no such model file"):
         find_model(tmp_path / "none.json")
 
 
 def test_every_field_but_the_name_is_of_hugging_face() -> None:
     given = set(TINY) - {"model_type"}
-    # layer_types are of files that transformers 5 writes.
-    assert set(ModelConfig.model_fields) - {"name", "layer_types"} == given
+    # layer_types are of files that transformers 5 writes, others of a DSpark head; `stored` and
+    # `file_notes` come from reading a file's quantisation.
+    own = {"name", "layer_types", "stored", "file_notes", "sample_from_anchor"}
+    own |= {"enable_confidence_head", "confidence_head_with_markov"}
+    fields = {name for name in ModelConfig.model_fields if not name.startswith("dspark_")}
+    assert fields - own == given
