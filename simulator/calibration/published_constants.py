@@ -177,7 +177,7 @@ _UNFITTED: tuple[tuple[str, str, str, Origin, str], ...] = (
         "equal scores that a block's shared memory holds",
     ),
     ("top_k", "TIE_LATE_PASS", "1", "seen", "work of the pass over the entries beyond"),
-    ("top_k", "TIE_OVERLAP", "blocks", "derived", "blocks of a core whose searches overlap"),
+    ("top_k", "TIE_BUSY", "1", "seen", "share of a search with ties that keeps its core busy"),
     ("interval", "BORROWED_WIDENING", "1", "guessed", "wider intervals of borrowed constants"),
     ("interval", "COMMON_SHARE", "1", "guessed", "part of a step's variance common to families"),
     ("standing", "CHIP_ERROR", "1", "seen", "error in log time that a chip's kernels share"),

@@ -326,7 +326,8 @@ _SEARCH_STEP = 4096
 def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constants) -> KernelProgram:
     """Search of the largest scores: a block a row, in the second version a cluster of them."""
     call = top_k.SearchedRows.of(columns_of(sizes))
-    rows, searched, keys, k = (one(v) for v in (call.rows, call.searched, call.keys, call.k))
+    lengths = call.last if version == 1 else call.keys
+    rows, searched, keys, k = (one(v) for v in (call.rows, call.searched, lengths, call.k))
     ties = bool(call.ties[0])
     score = constants["op_cycles"] * one(call.ops)
     cold = 1.0 - one(warm_share(call.searched * call.keys * call.score_bytes, chip))
@@ -361,7 +362,7 @@ def top_k_blocks(version: int, sizes: Sizes, chip: ChipSpec, constants: Constant
         plain,
         prologue=Work(vector=first),
         stage=Work(vector=score * each, wait=wait * each),
-        epilogue=Work(vector=again / top_k.TIE_OVERLAP, wait=again / top_k.TIE_OVERLAP),
+        epilogue=Work(vector=again * top_k.TIE_BUSY, wait=again * (1 - top_k.TIE_BUSY)),
         accesses=(Access(region=0, nbytes=nbytes, row_bytes=nbytes * max(steps, 1)),),
         in_flight=SEARCH_STAGES,
     )

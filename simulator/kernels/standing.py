@@ -34,8 +34,9 @@ FAR_HIGH = math.log(2.6)
 FAR_LOW = math.log(1 / 0.72)
 # p10 and p90 of a normal distribution, in standard deviations.
 TENTH = 1.2816
-# What a rate that one of two chips does not have at all counts as in their distance.
-MISSING = 1.0
+# What a format that one of two chips has no units for counts as in their distance: its kernels are
+# others, which nobody measured.
+MISSING = 2.5
 # A difference in this many of a chip's numbers is said one by one.
 MOST_SAID = 3
 EPSILON = 1e-9
@@ -174,8 +175,8 @@ def _amount(number: Sourced) -> str:
 def distance_between(chip: ChipSpec, other: ChipSpec) -> float:
     """Root mean square of the logarithms by which facts differ that decide times.
 
-    Assumes: a memory of another kind counts as a factor e, and so does a multiply-add format that
-        only one of the two has units for.
+    Assumes: a memory of another kind counts as a factor e, a multiply-add format that only one of
+        the two has units for as a factor of 12.
     """
     ratios = [abs(math.log(own / others)) for own, others in _deciding(chip, other)]
     memory = 0.0 if _memory_kind(chip) == _memory_kind(other) else 1.0

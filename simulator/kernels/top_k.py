@@ -30,8 +30,9 @@ SEARCH_PASSES = 2
 TIE_BUFFER = 8192
 # Entries beyond are looked at once more, at half the work: compared, not counted.
 TIE_LATE_PASS = 0.5
-# Blocks of one core that a search with ties overlaps: its shared memory allows two.
-TIE_OVERLAP = 2
+# Share of a search with ties in which a block keeps its core busy; for the rest it waits, and the
+# other of the two blocks that the core's shared memory allows goes on.
+TIE_BUSY = 0.6
 # Rows from here on are split over a cluster of this many blocks (second version of the kernel).
 LONG_ROW = 32768
 CLUSTER = 4
@@ -94,11 +95,15 @@ TIE_KEY_CYCLES = Constant(
 
 @dataclass(frozen=True, slots=True)
 class SearchedRows:
-    """Rows of equal requests; `keys` entries a row of those `searched` that have more than `k`."""
+    """Rows of equal requests; `keys` entries a row of those `searched` that have more than `k`.
+
+    `last` are the entries of a request's last row.
+    """
 
     rows: Floats
     searched: Floats
     keys: Floats
+    last: Floats
     k: Floats
     ops: Floats
     score_bytes: Floats
@@ -113,7 +118,8 @@ class SearchedRows:
         )
         searched, keys = searched_rows(requests, new, past, k, ratio)
         ops = c["vector_ops"] / np.maximum(c["pairs"], 1.0)
-        return cls(requests * new, searched, keys, k, ops, c["score_bytes"], c["ties"] > 0)
+        last = np.floor((past + new) / ratio)
+        return cls(requests * new, searched, keys, last, k, ops, c["score_bytes"], c["ties"] > 0)
 
     def memory_seconds(self, chip: ChipSpec) -> Floats:
         """One read of the scores that the LLC no longer holds, at peak bandwidth."""
@@ -137,6 +143,9 @@ class TopKFirst(Family):
     launch + the longer of one row alone and the rows of a core: a row takes its block-wide steps
     and the cycles a key; a block alone has fewer threads than fill the core and is that much
     slower. With equal scores the search repeats, for as many entries as the block can hold.
+
+    Assumes: a row's search passes over the scores up to the end of its request, where its own end
+        lies before, since prefills of many rows take as long as that.
     """
 
     name: ClassVar[str] = "top_k_v1"
@@ -164,12 +173,12 @@ class TopKFirst(Family):
         others = np.ceil(call.rows / chip.core_count) - rows
         ids = c["id_cycles"] * k * (SEARCH_PASSES * rows + others)
         late = TIE_LATE_PASS * ties * exposed(keys, np.full_like(keys, TIE_BUFFER))
-        scores = key * rows * (keys + late)
-        search = rows * again / TIE_OVERLAP
+        scores = key * rows * (call.last + late)
+        search = again * (1.0 + TIE_BUSY * np.maximum(rows - 1.0, 0.0))
         cold = 1.0 - warm_share(searched * keys * call.score_bytes, chip)
         slower = slowed * (1.0 + cold * (chip.dram_latency_s / chip.llc_latency_s - 1.0))
         alone = some * SEARCH_PASSES * c["id_cycles"] * k + again
-        alone = alone + key * (keys + late) * slower
+        alone = alone + key * (call.last + late) * slower
         memory = call.memory_seconds(chip)
         return Parts(
             {
@@ -211,9 +220,9 @@ class TopKSecond(Family):
         blocks = np.where(long, CLUSTER, 1)
         rows = np.ceil(searched * blocks / chip.core_count)
         all_rows = np.ceil((searched * (blocks - 1) + call.rows) / chip.core_count)
-        again = rows * ties * ~long * c["tie_row_cycles"] / TIE_OVERLAP
-        alone = ties * ~long * (searched > 0) * c["tie_row_cycles"]
-        serial = (all_rows * c["row_cycles"] + np.maximum(again, alone)) / clock
+        more = 1.0 + TIE_BUSY * np.maximum(rows - 1.0, 0.0)
+        again = ties * ~long * (searched > 0) * c["tie_row_cycles"] * more
+        serial = (all_rows * c["row_cycles"] + again) / clock
         vector = c["op_cycles"] * call.ops * rows * keys / blocks / clock
         return Parts(
             {
