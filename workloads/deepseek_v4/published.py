@@ -153,6 +153,14 @@ def _rotary(data: Mapping[str, Any], found: Published) -> None:
     kept = found.kept
     if isinstance(given, Mapping):
         main, compress = given.get("main"), given.get("compress")
+        for name in ("main", "compress"):
+            if given.get(name) is not None and not isinstance(given[name], Mapping):
+                found.faults.add(
+                    ("rope_parameters", name),
+                    f"rope_parameters.{name} is {given[name]!r}, expected a mapping",
+                    FileFormatError,
+                )
+                return
         if isinstance(main, Mapping) or isinstance(compress, Mapping):
             _take_rotary(main or {}, ("rope_parameters", "main"), "rope_theta", data, found)
             where = ("rope_parameters", "compress")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulator.basis.errors import InputError, UnsupportedError
+from simulator.basis.errors import FileFormatError, InputError, UnsupportedError
 from simulator.basis.yaml_loader import KeyFaultError
 from workloads.deepseek_v4.modules import (
     BF16_ROLES,
@@ -109,6 +109,15 @@ def read_plan(data: Mapping[str, Any], faults: Faults) -> Plan | None:
         return reader(given, data, faults)
     except KeyFaultError as fault:
         faults.add((key, *fault.keys), f"{key}: {fault.sentence}", fault.kind)
+        return None
+    except (TypeError, AttributeError, ValueError, KeyError):
+        # A value of another kind than the tool writes: a list for a number, text for a mapping.
+        faults.add(
+            (key,),
+            f"{key} of {method!r} has a value of another form than that tool writes, so that the "
+            "formats of its modules cannot be read",
+            FileFormatError,
+        )
         return None
 
 
@@ -585,7 +594,7 @@ def stored_formats(plan: Plan, shape: Shape) -> Stored:
         layers, said = _draft_experts(plan, layers, shape)
         notes += said
     top = {role: _found(plan, role, Place(None)) for role in TOP_ROLES}
-    if alone and plan.base is None:
+    if alone:
         names = ", ".join(f"{role} ({count})" for role, count in alone.items())
         notes.append(f"modules in no group of the quantization, or ignored, are BF16: {names}")
     return Stored(
