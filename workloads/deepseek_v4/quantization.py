@@ -110,6 +110,9 @@ def read_plan(data: Mapping[str, Any], faults: Faults) -> Plan | None:
     except KeyFaultError as fault:
         faults.add((key, *fault.keys), f"{key}: {fault.sentence}", fault.kind)
         return None
+    except InputError as fault:
+        faults.add((key,), f"{key}: {fault.message}", FileFormatError)
+        return None
     except (TypeError, AttributeError, ValueError, KeyError):
         # A value of another kind than the tool writes: a list for a number, text for a mapping.
         faults.add(
