@@ -128,17 +128,7 @@ class BlockDrafter:
 
     def take_back(self, row: int, tokens: int) -> None:
         """Forget all of a request beyond so many tokens; what it had stored reads as NaN."""
-        before = int(self.table.lengths[row])
-        gone = np.arange(tokens, before)
-        for pool in self.evaluator.pools.values():
-            if pool.compressed:
-                ratio = pool.region.growth.tokens
-                entries = np.arange(tokens // ratio, before // ratio)
-                if len(entries):
-                    pool.data[pool.slots(row, entries)] = FRESH
-            elif len(gone):
-                pool.data[pool.slots(row, gone)] = FRESH
-        self.table.shorten(row, tokens)
+        self.evaluator.take_back(row, tokens)
 
     def forget_window(self, row: int) -> None:
         """A prefix restored without the head's window: its drafts begin with nothing behind them.
