@@ -28,9 +28,10 @@ def list_command(json: JsonFile = None) -> None:
     """List the models by name, with layers and parameters."""
     from reports.text_table import left_out, text_table, wrapped
     from workloads.deepseek_v4.config import find_model, list_models
+    from workloads.deepseek_v32.config import find_v32
 
     rows = [{"name": name, **_facts(find_model(name))} for name in list_models()]
-    rows += [{"name": "v3.2", **_v32_facts()}, {"name": "v4.1-flash", **_v41_facts()}]
+    rows += [{"name": "v3.2", **_v32_facts(find_v32())}, {"name": "v4.1-flash", **_v41_facts()}]
     columns, width = _columns(rows), console().width
     console().print(text_table(columns, width))
     for line in (
@@ -56,10 +57,11 @@ def show(
     notes: tuple[str, ...] = ()
     unread = ""
     fields: dict[str, Any]
-    if name.lower() in ("v3.2", "deepseek-ai/deepseek-v3.2"):
+    if name.lower() in ("v3.2", "deepseek-ai/deepseek-v3.2") or _is_v32(name):
         from workloads.deepseek_v32.config import find_v32
 
-        fields, facts = find_v32().model_dump(), _v32_facts()
+        v32 = find_v32(name if _is_v32(name) else "v3.2")
+        fields, facts = v32.model_dump(), _v32_facts(v32)
     elif name.lower() in ("v4.1-flash", "deepseek-ai/deepseek-v4.1-flash"):
         from dataclasses import asdict
 
@@ -237,14 +239,26 @@ def _parameters(params: dict[str, TensorType]) -> int:
     return sum(tensor.size for tensor in params.values())
 
 
-def _v32_facts() -> dict[str, Any]:
+def _is_v32(name: str) -> bool:
+    """Whether a user's file is a configuration of V3.2's."""
+    from pathlib import Path
+
+    from simulator.basis.data_files import is_path
+    from simulator.basis.yaml_loader import compose_yaml, load_json_mapping
+
+    path = Path(name)
+    if not is_path(name) or not path.is_file():
+        return False
+    data, _ = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
+    return data.get("model_type") == "deepseek_v32"
+
+
+def _v32_facts(config: Any) -> dict[str, Any]:
     """Counted on the graph of one decode token."""
     from simulator.count.count import count_graph
-    from workloads.deepseek_v32.config import find_v32
     from workloads.deepseek_v32.graph import build_v32_graph, v32_state
     from workloads.step_shape import StepShape
 
-    config = find_v32()
     graph = build_v32_graph(config, StepShape.uniform(1, 1, 2**20 - 1))
     return {
         "layers": config.num_hidden_layers,

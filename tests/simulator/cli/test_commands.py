@@ -433,6 +433,17 @@ def test_a_published_file_says_what_it_leaves_out(capsys, tmp_path):
     assert facts["routed_expert_bytes"] == 159_450_660_864
 
 
+def test_a_file_of_v32_is_shown(capsys, tmp_path):
+    from workloads.deepseek_v32.config import find_v32
+
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(find_v32().model_dump(exclude={"name"}) | {"num_hidden_layers": 4}))
+    code, out, _ = run(capsys, "models", "show", path)
+    assert code == 0
+    assert "cache a token adds" in out
+    assert "3,152.0 B" in out  # 4 x (656 + 132)
+
+
 @pytest.mark.parametrize("engine", ["ascend", "ideal"])
 def test_verify_keeps_windows_as_an_engine_does(capsys, engine):
     code, out, _ = run(capsys, "verify", "--engine", engine)
