@@ -80,10 +80,15 @@ def weight_format(name: str) -> DType:
 
 
 def grouped_name(line: str, group: int | None) -> str:
-    """Name of a line with a group size; the line alone where that is its own."""
+    """Name of a line with a group size; the line alone where that is its own.
+
+    Raises InputError for a size that no group has.
+    """
     own = weight_format_table()[line]
-    if group is None or group <= 0 or not own.grouped or group == own.columns:
+    if group is None or not own.grouped or group == own.columns:
         return line
+    if isinstance(group, bool) or not 1 <= group <= LARGEST_GROUP:
+        raise InputError(f"a group has {group} weights, expected 1 to {LARGEST_GROUP:,}")
     return f"{line}-g{group}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 _KEY_WIDTH = 26
+_ROUTED = ("moe/w13", "moe/w2")
 
 
 @app.command("list", epilog="Example: v4sim models list")
@@ -27,9 +28,10 @@ def list_command(json: JsonFile = None) -> None:
     """List the models by name, with layers and parameters."""
     from reports.text_table import left_out, text_table, wrapped
     from workloads.deepseek_v4.config import find_model, list_models
+    from workloads.deepseek_v32.config import find_v32
 
     rows = [{"name": name, **_facts(find_model(name))} for name in list_models()]
-    rows += [{"name": "v3.2", **_v32_facts()}, {"name": "v4.1-flash", **_v41_facts()}]
+    rows += [{"name": "v3.2", **_v32_facts(find_v32())}, {"name": "v4.1-flash", **_v41_facts()}]
     columns, width = _columns(rows), console().width
     console().print(text_table(columns, width))
     for line in (
@@ -53,11 +55,13 @@ def show(
     from workloads.deepseek_v4.config import find_model
 
     notes: tuple[str, ...] = ()
+    unread = ""
     fields: dict[str, Any]
-    if name.lower() in ("v3.2", "deepseek-ai/deepseek-v3.2"):
+    if name.lower() in ("v3.2", "deepseek-ai/deepseek-v3.2") or _is_v32(name):
         from workloads.deepseek_v32.config import find_v32
 
-        fields, facts = find_v32().model_dump(), _v32_facts()
+        v32 = find_v32(name if _is_v32(name) else "v3.2")
+        fields, facts = v32.model_dump(), _v32_facts(v32)
     elif name.lower() in ("v4.1-flash", "deepseek-ai/deepseek-v4.1-flash"):
         from dataclasses import asdict
 
@@ -69,11 +73,12 @@ def show(
         config = find_model(name)
         fields, facts, notes = config.model_dump(), _facts(config), config.notes
         unread = _unread(name)
-        if unread:
-            notes = (*notes, f"keys that change nothing here: {unread}")
     console().print(text_table(_fact_columns(facts), console().width))
     for note in notes:
         console().print(wrapped(f"Assumes: {note}", console().width, 2), style="dim")
+    if unread:
+        line = f"Known keys that change nothing here: {unread}."
+        console().print(wrapped(line, console().width, 2), style="dim")
     console().print("\nConfiguration, by the names of config.json")
     for key, value in fields.items():
         line = wrapped(f"{key:<{_KEY_WIDTH}} {_text(value)}", console().width, _KEY_WIDTH + 1)
@@ -145,7 +150,12 @@ def _fact(key: str, value: Any) -> list[tuple[str, str, str]]:
     if key == "layers_by_kind":
         names = {"swa": "window only (SWA)", "csa": "CSA", "hca": "HCA"}
         return [(f"  of them {names[kind]}", "", str(count)) for kind, count in value.items()]
-    words = _FACT_NAMES[key]
+    words = _FACT_NAMES.get(key, "")
+    if key == "weight_bytes_by_format":
+        return [
+            (f"  of them {name}", format_bytes(nbytes), f"{nbytes:,} B")
+            for name, nbytes in value.items()
+        ]
     if "parameters" in key:
         return [(words, scaled_text(value), f"{value:,}")]
     if "bytes" in key:
@@ -161,6 +171,7 @@ _FACT_NAMES = {
     "parameters_without_mtp": "parameters without MTP",
     "parameters": "parameters with MTP",
     "weight_bytes": "stored weights, MTP included",
+    "routed_expert_bytes": "routed experts, MTP included",
     "cache_growth_bytes_per_token_fp8_index": "cache a token adds, fp8 index keys",
     "cache_growth_bytes_per_token_fp4_index": "cache a token adds, fp4 index keys",
     "cache_growth_bytes_per_token": "cache a token adds",
@@ -204,24 +215,50 @@ def _facts(config: Any) -> dict[str, Any]:
         "parameters_without_mtp": _parameters(backbone),
         "parameters": _parameters(whole),
         "weight_bytes": sum(tensor.nbytes for tensor in whole.values()),
+        "weight_bytes_by_format": _by_format(whole.values()),
+        "routed_expert_bytes": sum(
+            tensor.nbytes
+            for name, tensor in whole.items()
+            if name.endswith(_ROUTED) and "shared" not in name
+        ),
         "cache_growth_bytes_per_token_fp8_index": growth["fp8"],
         "cache_growth_bytes_per_token_fp4_index": growth["fp4"],
         "cache_fixed_bytes_per_request": model_state(config, Precision()).fixed_bytes,
     }
 
 
+def _by_format(tensors: Iterable[TensorType]) -> dict[str, int]:
+    """Stored bytes by number format, largest first."""
+    found: dict[str, int] = {}
+    for tensor in tensors:
+        found[tensor.dtype.name] = found.get(tensor.dtype.name, 0) + tensor.nbytes
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
 def _parameters(params: dict[str, TensorType]) -> int:
     return sum(tensor.size for tensor in params.values())
 
 
-def _v32_facts() -> dict[str, Any]:
+def _is_v32(name: str) -> bool:
+    """Whether a user's file is a configuration of V3.2's."""
+    from pathlib import Path
+
+    from simulator.basis.data_files import is_path
+    from simulator.basis.yaml_loader import compose_yaml, load_json_mapping
+
+    path = Path(name)
+    if not is_path(name) or not path.is_file():
+        return False
+    data, _ = load_json_mapping(path) if path.suffix == ".json" else compose_yaml(path)
+    return data.get("model_type") == "deepseek_v32"
+
+
+def _v32_facts(config: Any) -> dict[str, Any]:
     """Counted on the graph of one decode token."""
     from simulator.count.count import count_graph
-    from workloads.deepseek_v32.config import find_v32
     from workloads.deepseek_v32.graph import build_v32_graph, v32_state
     from workloads.step_shape import StepShape
 
-    config = find_v32()
     graph = build_v32_graph(config, StepShape.uniform(1, 1, 2**20 - 1))
     return {
         "layers": config.num_hidden_layers,

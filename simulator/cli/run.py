@@ -53,6 +53,14 @@ def run(
     context: Annotated[
         int | None, typer.Option(help="Tokens of each of them [default: those of the prompt].")
     ] = None,
+    drafts: Annotated[
+        int,
+        typer.Option(
+            help="Draft so many tokens a step with a DSpark head (a random one where the model has "
+            "none), verify them, and compare with the run without."
+        ),
+    ] = 0,
+    say: Annotated[int, typer.Option(help="With --drafts: tokens that are said.")] = 60,
     json: JsonFile = None,
 ) -> None:
     """Run a small model in quantised formats: logits, picks and experts against the exact run.
@@ -64,6 +72,9 @@ def run(
     from reports.text_table import left_out, text_table, wrapped
     from simulator.evaluate.formats_run import parse_formats, run_subsets
 
+    if drafts:
+        _speculate(drafts, say, model, npz, tokens, seed, engine, json)
+        return
     formats = parse_formats(quantised, block_scale)
     prompt = _prompt(model, npz, tokens, seed)
     with error_console().status("running"):
@@ -80,6 +91,80 @@ def run(
         if line:
             console().print(wrapped(line, width), style="dim")
     if failed:
+        raise typer.Exit(1)
+
+
+def _speculate(
+    drafts: int, say: int, model: str, npz: Path | None, tokens: int, seed: int,
+    engine: str | None, json: Path | None,
+) -> None:  # fmt: skip
+    """Draft, verify, accept; exit code 1 where the tokens are not those of the plain run."""
+    from reports.text_table import wrapped
+    from simulator.basis.errors import UnsupportedError
+    from simulator.basis.whole import within
+    from simulator.cache.pool_spec import page_multiple, pools_of
+    from simulator.engine.default_engine import DEFAULT_ENGINE
+    from simulator.engine.profile import find_profile
+    from simulator.evaluate.evaluator import Evaluator
+    from simulator.evaluate.request_table import RequestTable
+    from simulator.evaluate.speculation import BlockDrafter, greedy_tokens, with_random_head
+    from workloads.deepseek_v4.config import model_from_mapping
+    from workloads.deepseek_v4.precision import Precision
+    from workloads.deepseek_v4.state import model_state
+
+    within("drafts", drafts, 1, 64)
+    prompt = _prompt(model, npz, tokens, seed)
+    config, weights = prompt.config, prompt.weights
+    own = config.drafts_blocks
+    if not own:
+        raw = config.model_dump(exclude={"name", "stored", "file_notes"})
+        kept = {k: v for k, v in raw.items() if not k.startswith("dspark_")}
+        headed, weights = with_random_head(kept, weights, seed)
+        config = model_from_mapping(headed, name=config.name)
+    rule, block = find_profile(engine or DEFAULT_ENGINE).drafts, config.dspark_block_size or 1
+    if drafts > block and not (rule and rule.beyond_block):
+        raise UnsupportedError(
+            f"{drafts} drafts are asked for, but {engine or DEFAULT_ENGINE} drafts a block of "
+            f"{block} ({drafts - block} too many); nearest: --drafts {block}, or --engine vllm-0.33"
+        )
+    pools = pools_of(model_state(config, Precision()))
+    page, most = page_multiple(pools), len(prompt.token_ids) + within("say", say, 1, 4096) + 80
+
+    def table() -> RequestTable:
+        return RequestTable(1, most, page_tokens=page, pools=pools)
+
+    drafter = BlockDrafter(config, weights, table(), draft_tokens=drafts)
+    plain = Evaluator(config, weights, table())
+    row, other = drafter.table.admit(), plain.table.admit()
+    anchor = int(drafter.step([(row, prompt.token_ids)]).logits[-1].argmax())
+    plain.step([(other, prompt.token_ids)])
+    spoken = drafter.speak(row, anchor, say)
+    same = spoken.tokens == greedy_tokens(plain, other, anchor, say)
+    save_json(
+        json,
+        {
+            "model": config.name,
+            "own_head": own,
+            "block": block,
+            "drafts": drafts,
+            "tokens": list(spoken.tokens),
+            "accepted_by_step": list(spoken.accepted),
+            "tokens_per_step": spoken.per_step,
+            "same_as_without_drafts": same,
+        },
+    )
+    head = "its DSpark head" if own else "a DSpark head of random weights"
+    console().print(
+        wrapped(
+            f"{config.name} with {head} says {say} tokens in {len(spoken.accepted)} steps of "
+            f"{drafts} drafts: {spoken.per_step:.2f} tokens a step, "
+            f"{sum(spoken.accepted)} of {drafts * len(spoken.accepted)} drafts accepted; they are "
+            f"{'the same as' if same else 'NOT those'} without drafts.",
+            console().width,
+        ),
+        style="bold" if same else "bold red",
+    )
+    if not same:
         raise typer.Exit(1)
 
 

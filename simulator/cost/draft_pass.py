@@ -13,6 +13,7 @@ from simulator.basis.errors import InputError, UnsupportedError
 from simulator.deployment import Deployment
 from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
+from simulator.engine.phase import MOST_VERIFIED
 from simulator.engine.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.dspark import build_draft_graph
@@ -25,7 +26,8 @@ from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
 
-MOST_DRAFTS = 64
+# Beyond these, rows are no longer verified by the kernels of a decode step.
+MOST_DRAFTS = MOST_VERIFIED - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,13 @@ def check_drafts(asked: Deployment, draft_tokens: int, phase: str) -> None:
     if not draft_tokens:
         return
     config, name = asked.config, asked.profile.name
-    if not 0 < draft_tokens <= MOST_DRAFTS:
-        raise InputError(f"--drafts is {draft_tokens}, expected 0 to {MOST_DRAFTS}")
+    if draft_tokens < 0:
+        raise InputError(f"{draft_tokens} draft tokens are asked for, expected 0 or more")
+    if draft_tokens > MOST_DRAFTS:
+        raise InputError(
+            f"{draft_tokens} draft tokens a step are asked for, but at most {MOST_DRAFTS} are "
+            f"verified by the kernels of a decode step ({draft_tokens - MOST_DRAFTS} too many)"
+        )
     if phase != "decode":
         raise InputError(f"--drafts {draft_tokens} belongs to decode steps, not to {phase} ones")
     if not config.mtp_layers:

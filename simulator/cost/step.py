@@ -101,13 +101,14 @@ def cost_step(
     target = Target(chip, node, profile)
     kernels = list(lower(graph, target.profile, stats or RunStats()))
     prices = _prices(question, kernels, target, graph, stats or RunStats())
-    counts = count_graph(graph, stats)
+    counts, graphs = count_graph(graph, stats), [graph]
     if question.draft_tokens:
         requests, drafts = step_of(question), question.draft_tokens
         for one in draft_passes(config, precision, question.layout, requests, drafts):
             own = one.kernels(profile, stats or RunStats())
             prices += _prices(question, own, target, one.graph, stats or RunStats())
             kernels += own
+            graphs.append(one.graph)
             counts = counts.with_scopes(count_graph(one.graph, stats), one.scopes, one.name)
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
@@ -124,7 +125,7 @@ def cost_step(
         tokens=question.batch if question.draft_tokens else step_of(question).tokens,
         memory=memory,
         peaks=chip_peaks(chip, node, {p.math for k in kernels for p in k.demand.products}),
-        assumptions=_assumptions(question, chip, graph, kernels, prices)
+        assumptions=_assumptions(question, chip, graphs, kernels, prices)
         + guessed_facts(chip, node if question.count > 1 else None),
         priced_as=priced_as(asked) + unmeasured_formats(asked, kernels, prices),
         notes=config.notes
@@ -175,12 +176,13 @@ def chip_peaks(chip: ChipSpec, node: NodeSpec | None, used: Iterable[str] = ()) 
 def _assumptions(
     question: StepQuestion,
     chip: ChipSpec,
-    graph: Graph,
+    graphs: Sequence[Graph],
     kernels: Sequence[Kernel],
     prices: Sequence[Price],
 ) -> tuple[str, ...]:
     """Every approximation that this result rests on."""
-    operations = dict.fromkeys(type(node.op) for node in graph.nodes)
+    operations = dict.fromkeys(type(node.op) for graph in graphs for node in graph.nodes)
+    drafting = (draft_passes,) if question.draft_tokens else ()
     linked = (link_seconds,) if question.count > 1 else ()
     pairs = zip(kernels, prices, strict=True)
     priced = [(k.demand, price) for k, price in pairs if price.priced_by != "cycle"]
@@ -192,6 +194,7 @@ def _assumptions(
     return assumptions_of(
         (
             *operations,
+            *drafting,
             *_ALWAYS,
             *_OF_FIDELITY[question.fidelity],
             *(() if question.fidelity == "roofline" else cores_assumed(chip)),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.basis.errors import UnsupportedError
+from simulator.basis.errors import InputError, UnsupportedError
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
 from simulator.evaluate.metadata import (
@@ -80,6 +80,7 @@ class Evaluator:
             )
         self.config = config
         self.table = table
+        self.draft_tokens = draft_tokens
         self.dtype = np.dtype(dtype)
         self.quantised = quantised
         self.precision = precision or Precision()
@@ -161,6 +162,31 @@ class Evaluator:
             values={name: values[name] for name in kept},
             metadata=metadata,
         )
+
+    def take_back(self, row: int, tokens: int) -> None:
+        """Forget all of a request beyond so many tokens; what it had stored reads as NaN.
+
+        Only tokens of a step of at most 1 + `draft_tokens` can be taken back: rings and compressor
+        tails keep what is in reach behind the last token of a step, and are longer by so many.
+        """
+        before = int(self.table.lengths[row])
+        if before - tokens > self.draft_tokens:
+            raise InputError(
+                f"row {row} is to give back {before - tokens} tokens, but the evaluator was made "
+                f"for {self.draft_tokens} ({before - tokens - self.draft_tokens} too many)"
+            )
+        gone = np.arange(tokens, before)
+        for pool in self.pools.values():
+            if pool.compressed:
+                ratio = pool.region.growth.tokens
+                entries = np.arange(tokens // ratio, before // ratio)
+                if len(entries):
+                    pool.data[pool.slots(row, entries)] = FRESH
+            elif len(gone):
+                pool.data[pool.slots(row, gone)] = FRESH
+        if self.window_pages is not None:
+            self._forget(self.window_pages.shorten(row, tokens))
+        self.table.shorten(row, tokens)
 
     def _grow_windows(self, metadata: StepMetadata) -> None:
         """Pages for the step's rows; what returned pages held reads as NaN."""

@@ -19,6 +19,7 @@ from simulator.evaluate.evaluator import Evaluator, StepOutput
 from simulator.evaluate.graph_weights import graph_weights
 from simulator.evaluate.metadata import TokenIds
 from simulator.evaluate.pools import FRESH, BoundRegion
+from simulator.evaluate.random_weights import random_weights
 from simulator.evaluate.request_table import RequestTable
 from workloads.batch import pack
 from workloads.deepseek_v4.config import ModelConfig
@@ -127,17 +128,7 @@ class BlockDrafter:
 
     def take_back(self, row: int, tokens: int) -> None:
         """Forget all of a request beyond so many tokens; what it had stored reads as NaN."""
-        before = int(self.table.lengths[row])
-        gone = np.arange(tokens, before)
-        for pool in self.evaluator.pools.values():
-            if pool.compressed:
-                ratio = pool.region.growth.tokens
-                entries = np.arange(tokens // ratio, before // ratio)
-                if len(entries):
-                    pool.data[pool.slots(row, entries)] = FRESH
-            elif len(gone):
-                pool.data[pool.slots(row, gone)] = FRESH
-        self.table.shorten(row, tokens)
+        self.evaluator.take_back(row, tokens)
 
     def forget_window(self, row: int) -> None:
         """A prefix restored without the head's window: its drafts begin with nothing behind them.
@@ -168,3 +159,32 @@ class BlockDrafter:
 
     def _graph(self, step: StepShape) -> Any:
         return build_draft_graph(self.config, step, self.evaluator.precision)
+
+
+def with_random_head(
+    raw: Mapping[str, Any], weights: Mapping[str, Array], seed: int, block: int = 5
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A model's raw configuration and weights with a DSpark head of random weights on it.
+
+    Two stages that tap the last two layers, a Markov rank of 16, the last token as noise.
+    """
+    layers = int(raw["num_hidden_layers"])
+    ratios = [*list(raw["compress_ratios"])[:layers], 0, 0]
+    given = {k: v for k, v in raw.items() if k != "layer_types"}
+    headed = given | {
+        "compress_ratios": ratios,
+        "num_nextn_predict_layers": 2,
+        "dspark_block_size": block,
+        "dspark_markov_rank": 16,
+        "dspark_target_layer_ids": [max(0, layers - 2), layers - 1],
+        "dspark_noise_token_id": int(raw["vocab_size"]) - 1,
+    }
+    return headed, random_weights(headed, seed, mtp=True) | dict(weights)
+
+
+def greedy_tokens(evaluator: Evaluator, row: int, anchor: int, count: int) -> tuple[int, ...]:
+    """`count` tokens from `anchor` on, one a step: what speculation must not change."""
+    tokens = [anchor]
+    while len(tokens) < count:
+        tokens.append(int(evaluator.step([(row, tokens[-1:])]).logits[-1].argmax()))
+    return tuple(tokens)

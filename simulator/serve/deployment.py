@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hwmodels.node import NodeSpec
-from simulator.basis.errors import DoesNotFitError, UnsupportedError
+from simulator.basis.errors import DoesNotFitError, InputError, UnsupportedError
 from simulator.basis.whole import ceil_div
 from simulator.capacity.capacity import Capacity, capacity_of, load_of, stage_geometry
 from simulator.capacity.capacity_question import CapacityQuestion, ask_capacity
@@ -224,6 +224,11 @@ def _clock_of(
         draft_ps = StepTimer(asked, drafting=True).total_ps
         window = asked.config.sliding_window
         layers = asked.config.mtp_layers
+        if asked.config.drafts_blocks and passes not in (None, 1):
+            raise InputError(
+                f"speculation.passes is {passes}, but the DSpark head of {asked.config.name} "
+                "drafts a block in 1 pass; leave passes out"
+            )
         if asked.config.drafts_blocks:
             seed_ps = StepTimer(asked, seeding=True).total_ps
             block = asked.config.dspark_block_size or new - 1

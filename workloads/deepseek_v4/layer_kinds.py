@@ -109,6 +109,8 @@ def ratios_of_types(types: Any, rates: Any, known: Any) -> list[int] | None:
             )
     found = []
     for layer, name in enumerate(types):
+        if not isinstance(name, str):
+            return None
         if KIND_OF_TYPE.get(name) == "swa":
             found.append(0)
         elif name in rates:

@@ -16,13 +16,8 @@ from simulator.basis.errors import FileFormatError, InputError, UnsupportedError
 from simulator.basis.yaml_loader import KeyFaultError
 from workloads.deepseek_v4.known_unused import KNOWN_UNUSED
 from workloads.deepseek_v4.layer_kinds import KIND_OF_TYPE, ratios_of_types, usual_kind
-from workloads.deepseek_v4.quantization import (
-    Faults,
-    Shape,
-    compile_patterns,
-    read_plan,
-    stored_formats,
-)
+from workloads.deepseek_v4.quantization import Faults, Plan, read_plan
+from workloads.deepseek_v4.stored_formats import Shape, compile_patterns, stored_formats
 
 # Settings of which only one value is implemented: the key, that value, and what else exists.
 _ONLY: dict[str, tuple[object, str]] = {
@@ -153,6 +148,14 @@ def _rotary(data: Mapping[str, Any], found: Published) -> None:
     kept = found.kept
     if isinstance(given, Mapping):
         main, compress = given.get("main"), given.get("compress")
+        for name in ("main", "compress"):
+            if given.get(name) is not None and not isinstance(given[name], Mapping):
+                found.faults.add(
+                    ("rope_parameters", name),
+                    f"rope_parameters.{name} is {given[name]!r}, expected a mapping",
+                    FileFormatError,
+                )
+                return
         if isinstance(main, Mapping) or isinstance(compress, Mapping):
             _take_rotary(main or {}, ("rope_parameters", "main"), "rope_theta", data, found)
             where = ("rope_parameters", "compress")
@@ -366,42 +369,13 @@ def _quantised(data: Mapping[str, Any], found: Published) -> None:
             FileFormatError,
         )
         return
-    if plan.writer == "fp8":
-        if kept.get("stored") is not None:
-            return
-        own = data.get("quantization_config")
-        kept["quantization_config"] = {
-            key: value
-            for key, value in (own.items() if isinstance(own, Mapping) else ())
-            if key in ("quant_method", "fmt", "scale_fmt", "activation_scheme", "weight_block_size")
-            and value is not None
-        }
-        if not plan.groups and not plan.ignored:
-            inner = own.get("expert_dtype") if isinstance(own, Mapping) else None
-            if inner is not None:
-                kept["expert_dtype"] = inner
-            return
-    ratios, layers = kept.get("compress_ratios"), kept.get("num_hidden_layers")
-    stages = kept.get("num_nextn_predict_layers", 0)
-    if not isinstance(ratios, list | tuple) or not isinstance(layers, int):
+    if plan.writer == "fp8" and _as_released(data, plan, kept):
         return
-    if not isinstance(stages, int) or not 0 < layers <= 1024 or not 0 <= stages <= 64:
+    shape = _shape(kept)
+    if shape is None:
         return
-    types = list(kept.get("layer_types") or ())
-    kinds = [
-        KIND_OF_TYPE.get(types[i], "swa") if i < len(types) else usual_kind(ratio)
-        for i, ratio in enumerate(ratios)
-        if isinstance(ratio, int)
-    ]
-    shape = Shape(
-        layers,
-        stages,
-        bool(kept.get("dspark_target_layer_ids")),
-        tuple(kind == "csa" for kind in kinds),
-        tuple(kind != "swa" for kind in kinds),
-    )
     stored = stored_formats(plan, shape)
-    main = [layer.expert for layer in stored.layers[:layers]]
+    main = [layer.expert for layer in stored.layers[: shape.backbone]]
     kept["stored"] = {
         "layers": [layer.model_dump() for layer in stored.layers],
         "embed": stored.embed,
@@ -409,6 +383,44 @@ def _quantised(data: Mapping[str, Any], found: Published) -> None:
     }
     kept["expert_dtype"] = max(dict.fromkeys(main), key=main.count)
     found.notes += stored.notes
+
+
+def _as_released(data: Mapping[str, Any], plan: Plan, kept: dict[str, Any]) -> bool:
+    """Whether FP8 blocks and `expert_dtype` say all; takes over the keys of the schema."""
+    if kept.get("stored") is not None:
+        return True
+    own = data.get("quantization_config")
+    own = own if isinstance(own, Mapping) else {}
+    fields = ("quant_method", "fmt", "scale_fmt", "activation_scheme", "weight_block_size")
+    kept["quantization_config"] = {k: own[k] for k in fields if own.get(k) is not None}
+    if plan.groups or plan.ignored:
+        return False
+    if own.get("expert_dtype") is not None:
+        kept["expert_dtype"] = own["expert_dtype"]
+    return True
+
+
+def _shape(kept: Mapping[str, Any]) -> Shape | None:
+    """What decides the modules' names; None where a fault of the schema is in the way."""
+    ratios, layers = kept.get("compress_ratios"), kept.get("num_hidden_layers")
+    stages = kept.get("num_nextn_predict_layers", 0)
+    if not isinstance(ratios, list | tuple) or not isinstance(layers, int):
+        return None
+    if not isinstance(stages, int) or not 0 < layers <= 1024 or not 0 <= stages <= 64:
+        return None
+    types = list(kept.get("layer_types") or ())
+    kinds = [
+        KIND_OF_TYPE.get(types[i], "swa") if i < len(types) else usual_kind(ratio)
+        for i, ratio in enumerate(ratios)
+        if isinstance(ratio, int)
+    ]
+    return Shape(
+        layers,
+        stages,
+        bool(kept.get("dspark_target_layer_ids")),
+        tuple(kind == "csa" for kind in kinds),
+        tuple(kind != "swa" for kind in kinds),
+    )
 
 
 def raise_faults(found: Published, lines: Any, more: Iterable[tuple[Any, str, Any]] = ()) -> None:

@@ -13,12 +13,14 @@ import pytest
 
 import workloads
 from hwmodels.chip import find_chip, list_chips
+from simulator.basis.yaml_loader import compose_yaml
 from simulator.cli.main import main
 from simulator.cli.options import console
 from simulator.evaluate.verify import shipped_golden_file
 from workloads.deepseek_v4.config import list_models
 
 MODELS = Path(workloads.__file__).parent / "deepseek_v4" / "models"
+FLASH_JSON = compose_yaml(MODELS / "v4-flash.yaml")[0]
 STEP = ["step", "--model", "v4-flash", "--chip", "h200", "--count", "8"]
 
 
@@ -417,3 +419,33 @@ def test_a_full_disk_is_one_sentence():
         )
     assert done.returncode == 2
     assert done.stderr.strip() == "error: output: No space left on device"
+
+
+def test_a_published_file_says_what_it_leaves_out(capsys, tmp_path):
+    data = FLASH_JSON | {"quantization_config": {"bits": 4, "group_size": 64}, "use_cache": True}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(data))
+    code, out, _ = run(capsys, "models", "show", path, "--json", tmp_path / "out.json")
+    assert code == 0
+    assert "Known keys that change nothing here: " in out
+    assert "use_cache (the cache is always used)" in " ".join(out.split())
+    facts = json.loads((tmp_path / "out.json").read_text())["facts"]
+    assert facts["routed_expert_bytes"] == 159_450_660_864
+
+
+def test_a_file_of_v32_is_shown(capsys, tmp_path):
+    from workloads.deepseek_v32.config import find_v32
+
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(find_v32().model_dump(exclude={"name"}) | {"num_hidden_layers": 4}))
+    code, out, _ = run(capsys, "models", "show", path)
+    assert code == 0
+    assert "cache a token adds" in out
+    assert "3,152.0 B" in out  # 4 x (656 + 132)
+
+
+@pytest.mark.parametrize("engine", ["ascend", "ideal"])
+def test_verify_keeps_windows_as_an_engine_does(capsys, engine):
+    code, out, _ = run(capsys, "verify", "--engine", engine)
+    assert code == 0
+    assert ("windows in pages of 128 tokens" in out) == (engine == "ascend")

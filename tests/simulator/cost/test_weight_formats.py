@@ -130,6 +130,8 @@ def test_longer_blocks_are_drafted_by_vllm_alone() -> None:
     assert seven.total_ps > five.total_ps
     with pytest.raises(UnsupportedError, match="neither MTP layers nor"):
         step("tiny", count=1, draft_tokens=1)
+    with pytest.raises(InputError, match=r"at most 8 are verified .* \(1 too many\)"):
+        step("v4-flash-0731", engine="vllm-0.33", draft_tokens=9)
     with pytest.raises(InputError, match="belongs to decode steps"):
         ask(model="v4-flash", chip="b200", phase="prefill", draft_tokens=2)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from simulator.basis.errors import UnsupportedError
 from simulator.cache.pool_spec import page_multiple, pools_of
+from simulator.cli.main import app
 from simulator.evaluate.evaluator import Evaluator
 from simulator.evaluate.random_weights import random_weights
 from simulator.evaluate.request_table import RequestTable
@@ -214,3 +218,20 @@ def test_a_model_without_a_head_is_refused() -> None:
     tiny = find_model("tiny")
     with pytest.raises(UnsupportedError, match="no DSpark draft head"):
         BlockDrafter(tiny, {}, table_of(tiny))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    asked = ["run", "--drafts", "5", "--say", "12", "--json", str(out)]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.output
+    data = json.loads(out.read_text())
+    assert data["same_as_without_drafts"]
+    assert len(data["tokens"]) == 12
+    assert not data["own_head"]
+    refused = CliRunner().invoke(app, ["run", "--drafts", "6"])
+    assert isinstance(refused.exception, UnsupportedError)
+    longer = CliRunner().invoke(
+        app, ["run", "--drafts", "6", "--say", "4", "--engine", "vllm-0.33"]
+    )
+    assert longer.exit_code == 0, longer.output

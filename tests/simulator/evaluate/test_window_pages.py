@@ -174,3 +174,18 @@ def test_stale_metadata_are_caught() -> None:
     for name, fault in faults.items():
         with pytest.raises(MetadataError, match=name):
             check_metadata(own.table, fault)
+
+
+@pytest.mark.parametrize("page", [None, 8])
+def test_refused_tokens_are_taken_back(page: int | None) -> None:
+    own = evaluator(page, draft_tokens=3)
+    row, found, start = own.table.admit(), [], 0
+    for count in (130, *[1] * 40, 60):
+        ids = GOLDEN.input_ids[start : start + count]
+        # A decode step verifies three drafts, which are refused: nothing of them is left.
+        drafts = [1, 2, 3] if count == 1 else []
+        found.append(own.step([(row, np.array([*ids, *drafts]))]).logits[:count])
+        start += count
+        own.take_back(row, start)
+        assert int(own.table.lengths[row]) == start
+    assert np.abs(np.concatenate(found) - DENSE[:start]).max() < LOGITS_TOLERANCE

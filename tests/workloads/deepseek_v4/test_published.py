@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -346,3 +348,37 @@ def test_a_dumped_configuration_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "flash.yaml"
     path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
     assert parameters(find_model(path)) == parameters(config)
+
+
+JUNK: list[Any] = [None, True, 0, -1, 1.5, "x", "", [], [1], ["a"], {}, {"a": 1}, 10**12, [[1]]]
+
+
+def places(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths of all keys, and of the first entries of lists."""
+    if isinstance(data, dict):
+        return [p for k, v in data.items() for p in ((*at, k), *places(v, (*at, k)))]
+    return [(*at, 0)] if isinstance(data, list) and data else []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_values_of_another_kind_are_a_sentence(seed: int) -> None:
+    rng = random.Random(seed)
+    forms = [
+        MODELOPT,
+        compressed(group_0=group(4, "int", ["Linear"])),
+        packed("gptq"),
+        {"bits": 4, "group_size": 64},
+        {**FP8, "quantized_layers": {"a": {"quant_algo": 1}}},
+    ]
+    for _ in range(20):
+        data = copy.deepcopy(resaved() if rng.random() < 0.3 else FLASH)
+        data["quantization_config"] = copy.deepcopy(rng.choice(forms))
+        *path, last = rng.choice(places(data))
+        inner: Any = data
+        for key in path:
+            inner = inner[key]
+        inner[last] = rng.choice(JUNK)
+        try:
+            model_from_mapping(data, name="wild")
+        except InputError as refused:
+            assert refused.message.startswith("wild:")  # noqa: PT017
