@@ -34,7 +34,7 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 _OF_TIERS = (
     *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
-    *("share_link", "drafts", "window_shares", "over_limit", "out"),
+    *("share_link", "share_writes", "drafts", "window_shares", "over_limit", "out"),
 )
 _OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
 
@@ -94,6 +94,9 @@ def compare(
     ] = False,
     share_link: Annotated[
         bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
+    ] = False,
+    share_writes: Annotated[
+        bool, typer.Option("--share-writes", help="Loads from a tier wait for writes to it.")
     ] = False,
     window_shares: Annotated[
         str | None,
@@ -159,6 +162,7 @@ def compare(
             window_eviction=window_eviction,
             choose=choose,
             share_link=share_link,
+            share_writes=share_writes,
             drafts=drafts,
         )
     own = None if stored is None else stored.layout.retention.policy
@@ -363,6 +367,7 @@ def _as_json(
         "window_eviction": deployment.window_eviction,
         "choose": deployment.choose,
         "share_link": deployment.share_link,
+        "share_writes": deployment.share_writes,
         "drafts": deployment.drafts,
         "layer_by_layer": deployment.layer_by_layer,
         "tiers": [tier.model_dump(mode="json") for tier in deployment.tiers],

@@ -55,6 +55,7 @@ class CacheDeployment:
     window_eviction: str = "lru"
     choose: bool = False
     share_link: bool = False
+    share_writes: bool = False
     drafts: bool = False
     usd_per_chip_hour: float | None = None
     price_text: str = ""
@@ -203,6 +204,7 @@ def _replayed(
         ReplayRules(
             choose=deployment.choose,
             share_link=deployment.share_link,
+            share_writes=deployment.share_writes,
             token_ns=_rounded(timer.token_ns),
         ),
     )
@@ -218,6 +220,7 @@ def deployment_for(
     window_eviction: str = "lru",
     choose: bool = False,
     share_link: bool = False,
+    share_writes: bool = False,
     drafts: bool = False,
     **deployment: Any,
 ) -> CacheDeployment:
@@ -248,6 +251,7 @@ def deployment_for(
         window_eviction=parse_eviction(window_eviction).name,
         choose=choose,
         share_link=share_link,
+        share_writes=share_writes,
         drafts=drafts,
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
         price_text="" if price is None else price.describe(sold_as),
