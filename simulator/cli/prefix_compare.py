@@ -36,7 +36,7 @@ _OF_TIERS = (
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
     *("share_link", "share_writes", "drafts", "window_shares", "over_limit", "out"),
 )
-_OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
+_OF_REFERENCE = ("capacity_tokens", "eviction", "granule", "quotas")
 
 
 @takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
@@ -78,6 +78,10 @@ def compare(
             "size), pfoo (a relaxation that none passes).",
         ),
     ] = "lru",
+    quotas: Annotated[
+        str | None,
+        typer.Option(metavar="TENANT=PART,...", help="Of that pool, tenants of --columns tenant=."),
+    ] = None,
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
         str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
@@ -139,6 +143,7 @@ def compare(
     from dataclasses import replace
 
     from simulator.prefix.comparison import deployment_for
+    from simulator.prefix.reference import parse_quotas
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
     from simulator.prefix.window_shares import parse_shares
@@ -147,6 +152,7 @@ def compare(
     unused = _check_options(context, reference)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
+    parts = None if quotas is None else parse_quotas(quotas)
     shares = None if window_shares is None else parse_shares(window_shares)
     transforms_of(traffic)  # said before anything is read
     if granule is not None and granule < 1:
@@ -185,7 +191,9 @@ def compare(
     read = asked_of(read, traffic)
     if stored is None:
         read = replace(read, notes=(*read.notes, *unused))
-        count_reference(read, chosen, capacities, evictions, deployment["model"], json, granule)
+        count_reference(
+            read, chosen, capacities, evictions, deployment["model"], json, granule, parts
+        )
     else:
         _on_tiers(read, chosen, stored, out, json, shares)
 
@@ -207,6 +215,8 @@ def _check_options(context: typer.Context, reference: bool) -> list[str]:
         return []
     if "out" in given:
         raise InputError("--out writes the page of a comparison on tiers: leave out --reference")
+    if "quotas" in given and "capacity_tokens" not in given:
+        raise InputError("--quotas are parts of a pool: give --capacity-tokens as well")
     if "eviction" in given and "capacity_tokens" not in given:
         raise InputError(
             "--eviction says what leaves a pool of bounded size: give --capacity-tokens as well"

@@ -24,6 +24,7 @@ def count_reference(
     model: str,
     json: Path | None,
     granule: int | None = None,
+    quotas: dict[str, float] | None = None,
 ) -> None:
     """Count, write, print."""
     from simulator.basis.assumptions import assumptions_of
@@ -45,7 +46,14 @@ def count_reference(
                 status.update(f"counting hits: {100 * share:.0f} % of {len(trace):,} requests")
 
         counts = reference_counts(
-            trace, policies, geometry, capacities, evictions, advance, granule_tokens=granule
+            trace,
+            policies,
+            geometry,
+            capacities,
+            evictions,
+            advance,
+            granule_tokens=granule,
+            quotas=quotas,
         )
     assumed: list[object] = [reference_counts, marked_boundary]
     if trace.order:
