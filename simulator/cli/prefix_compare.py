@@ -11,7 +11,7 @@ import typer
 from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import NOT_OF_A_NODE, OPTIONS, takes_deployment
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
-from simulator.cli.prefix_reference import count_reference
+from simulator.cli.prefix_reference import count_reference, write_hit_curve
 from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic, transforms_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _OF_TIERS = (
     *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
     *("share_link", "share_writes", "drafts", "window_shares", "over_limit", "out"),
 )
-_OF_REFERENCE = ("capacity_tokens", "eviction", "granule", "quotas")
+_OF_REFERENCE = ("capacity_tokens", "eviction", "granule", "quotas", "curve")
 
 
 @takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
@@ -78,6 +78,13 @@ def compare(
             "size), pfoo (a relaxation that none passes).",
         ),
     ] = "lru",
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="With --reference: write hits of an LRU pool of any size, and an SVG beside it.",
+        ),
+    ] = None,
     quotas: Annotated[
         str | None,
         typer.Option(metavar="TENANT=PART,...", help="Of that pool, tenants of --columns tenant=."),
@@ -194,6 +201,8 @@ def compare(
         count_reference(
             read, chosen, capacities, evictions, deployment["model"], json, granule, parts
         )
+        if curve is not None:
+            write_hit_curve(read, granule, curve)
     else:
         _on_tiers(read, chosen, stored, out, json, shares)
 

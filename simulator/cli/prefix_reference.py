@@ -71,6 +71,22 @@ def count_reference(
     _print(counts, model, notes)
 
 
+def write_hit_curve(trace: Trace, granule: int | None, path: Path) -> None:
+    """Hits of LRU pools of every size, from one pass: CSV, and SVG beside it."""
+    from reports.hit_curve import write_curves
+    from simulator.prefix.granularity import in_granules
+    from simulator.prefix.known_prefix import run_lists
+    from simulator.prefix.lru_distance import reuse_groups
+
+    pooled = trace if granule is None else in_granules(trace, granule)
+    with error_console().status("reuse distances"):
+        groups = reuse_groups(run_lists(pooled), len(pooled))
+        bends, hits = groups.curve(pooled.warm_up)
+    block, inputs = pooled.block_tokens, int(trace.input_tokens[trace.warm_up :].sum())
+    for file in write_curves(path, [(trace.name, bends * block, hits * block, inputs)]):
+        console().print(f"wrote {file}", soft_wrap=True)
+
+
 def _as_json(
     counts: ReferenceCounts, model: str, notes: list[str], assumptions: tuple[str, ...]
 ) -> dict[str, Any]:
