@@ -33,7 +33,7 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 # Options that mean nothing with --reference, and those that mean nothing without it.
 _OF_TIERS = (
     *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
-    *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
+    *("node", "tiers", "write", "page_eviction", "window_eviction", "state_eviction", "choose"),
     *("share_link", "share_writes", "drafts", "window_shares", "over_limit", "out"),
 )
 _OF_REFERENCE = ("capacity_tokens", "eviction", "granule", "quotas", "curve")
@@ -100,6 +100,13 @@ def compare(
         str, typer.Option(help="Of compressed pages: lru, fifo, cost or ttl:SECONDS.")
     ] = "lru",
     window_eviction: Annotated[str, typer.Option(help="Of windows, likewise.")] = "lru",
+    state_eviction: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the compressors' overlap rows in a pool of their own, likewise [default: they "
+            "come and go with the windows]."
+        ),
+    ] = None,
     choose: Annotated[
         bool, typer.Option("--choose", help="Compute where loading would be slower.")
     ] = False,
@@ -173,6 +180,7 @@ def compare(
             write=write,
             page_eviction=page_eviction,
             window_eviction=window_eviction,
+            state_eviction=state_eviction,
             choose=choose,
             share_link=share_link,
             share_writes=share_writes,
@@ -384,6 +392,7 @@ def _as_json(
         "write": deployment.write.name,
         "page_eviction": deployment.page_eviction,
         "window_eviction": deployment.window_eviction,
+        "state_eviction": deployment.state_eviction,
         "choose": deployment.choose,
         "share_link": deployment.share_link,
         "share_writes": deployment.share_writes,

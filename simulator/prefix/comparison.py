@@ -53,6 +53,7 @@ class CacheDeployment:
     write: WritePolicy
     page_eviction: str = "lru"
     window_eviction: str = "lru"
+    state_eviction: str | None = None
     choose: bool = False
     share_link: bool = False
     share_writes: bool = False
@@ -218,6 +219,7 @@ def deployment_for(
     write: str = "through",
     page_eviction: str = "lru",
     window_eviction: str = "lru",
+    state_eviction: str | None = None,
     choose: bool = False,
     share_link: bool = False,
     share_writes: bool = False,
@@ -249,6 +251,7 @@ def deployment_for(
         write=find_write_policy(write),
         page_eviction=parse_eviction(page_eviction).name,
         window_eviction=parse_eviction(window_eviction).name,
+        state_eviction=None if state_eviction is None else parse_eviction(state_eviction).name,
         choose=choose,
         share_link=share_link,
         share_writes=share_writes,
@@ -313,6 +316,7 @@ def restore_setup(
             write=deployment.write,
             page_eviction=deployment.page_eviction,
             window_eviction=deployment.window_eviction,
+            state_eviction=deployment.state_eviction,
             draft_granules=deployment.draft_granules,
         )
 
