@@ -11,7 +11,7 @@ import typer
 from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import NOT_OF_A_NODE, OPTIONS, takes_deployment
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
-from simulator.cli.prefix_reference import count_reference
+from simulator.cli.prefix_reference import count_reference, write_hit_curve
 from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic, transforms_of
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ SWEEP_TOKENS = tuple(step * 10**power for power in range(4, 11) for step in (1, 
 # Options that mean nothing with --reference, and those that mean nothing without it.
 _OF_TIERS = (
     *(name for name in OPTIONS if name not in ("model", *NOT_OF_A_NODE)),
-    *("node", "tiers", "write", "page_eviction", "window_eviction", "choose"),
-    *("share_link", "drafts", "window_shares", "over_limit", "out"),
+    *("node", "tiers", "write", "page_eviction", "window_eviction", "state_eviction", "choose"),
+    *("share_link", "share_writes", "drafts", "window_shares", "over_limit", "out"),
 )
-_OF_REFERENCE = ("capacity_tokens", "eviction", "granule")
+_OF_REFERENCE = ("capacity_tokens", "eviction", "granule", "quotas", "curve")
 
 
 @takes_deployment(*NOT_OF_A_NODE, model="v4-flash")
@@ -78,6 +78,17 @@ def compare(
             "size), pfoo (a relaxation that none passes).",
         ),
     ] = "lru",
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="With --reference: write hits of an LRU pool of any size, and an SVG beside it.",
+        ),
+    ] = None,
+    quotas: Annotated[
+        str | None,
+        typer.Option(metavar="TENANT=PART,...", help="Of that pool, tenants of --columns tenant=."),
+    ] = None,
     node: Annotated[str, typer.Option(help="Node that serves, or path to YAML.")] = "h200-x8",
     tiers: Annotated[
         str, typer.Option(help="Where prefixes are stored: a name, or path to YAML.")
@@ -89,11 +100,21 @@ def compare(
         str, typer.Option(help="Of compressed pages: lru, fifo, cost or ttl:SECONDS.")
     ] = "lru",
     window_eviction: Annotated[str, typer.Option(help="Of windows, likewise.")] = "lru",
+    state_eviction: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the compressors' overlap rows in a pool of their own, likewise [default: they "
+            "come and go with the windows]."
+        ),
+    ] = None,
     choose: Annotated[
         bool, typer.Option("--choose", help="Compute where loading would be slower.")
     ] = False,
     share_link: Annotated[
         bool, typer.Option("--share-link", help="Loads of requests wait for each other.")
+    ] = False,
+    share_writes: Annotated[
+        bool, typer.Option("--share-writes", help="Loads from a tier wait for writes to it.")
     ] = False,
     window_shares: Annotated[
         str | None,
@@ -136,6 +157,7 @@ def compare(
     from dataclasses import replace
 
     from simulator.prefix.comparison import deployment_for
+    from simulator.prefix.reference import parse_quotas
     from simulator.prefix.token_sizes import parse_token_sizes
     from simulator.prefix.window_policy import parse_window_policies
     from simulator.prefix.window_shares import parse_shares
@@ -144,6 +166,7 @@ def compare(
     unused = _check_options(context, reference)
     capacities = parse_token_sizes(capacity_tokens) if capacity_tokens is not None else []
     evictions = _evictions(eviction)
+    parts = None if quotas is None else parse_quotas(quotas)
     shares = None if window_shares is None else parse_shares(window_shares)
     transforms_of(traffic)  # said before anything is read
     if granule is not None and granule < 1:
@@ -157,8 +180,10 @@ def compare(
             write=write,
             page_eviction=page_eviction,
             window_eviction=window_eviction,
+            state_eviction=state_eviction,
             choose=choose,
             share_link=share_link,
+            share_writes=share_writes,
             drafts=drafts,
         )
     own = None if stored is None else stored.layout.retention.policy
@@ -181,7 +206,11 @@ def compare(
     read = asked_of(read, traffic)
     if stored is None:
         read = replace(read, notes=(*read.notes, *unused))
-        count_reference(read, chosen, capacities, evictions, deployment["model"], json, granule)
+        count_reference(
+            read, chosen, capacities, evictions, deployment["model"], json, granule, parts
+        )
+        if curve is not None:
+            write_hit_curve(read, granule, curve)
     else:
         _on_tiers(read, chosen, stored, out, json, shares)
 
@@ -203,6 +232,8 @@ def _check_options(context: typer.Context, reference: bool) -> list[str]:
         return []
     if "out" in given:
         raise InputError("--out writes the page of a comparison on tiers: leave out --reference")
+    if "quotas" in given and "capacity_tokens" not in given:
+        raise InputError("--quotas are parts of a pool: give --capacity-tokens as well")
     if "eviction" in given and "capacity_tokens" not in given:
         raise InputError(
             "--eviction says what leaves a pool of bounded size: give --capacity-tokens as well"
@@ -361,8 +392,10 @@ def _as_json(
         "write": deployment.write.name,
         "page_eviction": deployment.page_eviction,
         "window_eviction": deployment.window_eviction,
+        "state_eviction": deployment.state_eviction,
         "choose": deployment.choose,
         "share_link": deployment.share_link,
+        "share_writes": deployment.share_writes,
         "drafts": deployment.drafts,
         "layer_by_layer": deployment.layer_by_layer,
         "tiers": [tier.model_dump(mode="json") for tier in deployment.tiers],

@@ -24,6 +24,7 @@ def count_reference(
     model: str,
     json: Path | None,
     granule: int | None = None,
+    quotas: dict[str, float] | None = None,
 ) -> None:
     """Count, write, print."""
     from simulator.basis.assumptions import assumptions_of
@@ -45,7 +46,14 @@ def count_reference(
                 status.update(f"counting hits: {100 * share:.0f} % of {len(trace):,} requests")
 
         counts = reference_counts(
-            trace, policies, geometry, capacities, evictions, advance, granule_tokens=granule
+            trace,
+            policies,
+            geometry,
+            capacities,
+            evictions,
+            advance,
+            granule_tokens=granule,
+            quotas=quotas,
         )
     assumed: list[object] = [reference_counts, marked_boundary]
     if trace.order:
@@ -61,6 +69,22 @@ def count_reference(
     ]
     save_json(json, _as_json(counts, model, notes, assumptions_of(assumed)))
     _print(counts, model, notes)
+
+
+def write_hit_curve(trace: Trace, granule: int | None, path: Path) -> None:
+    """Hits of LRU pools of every size, from one pass: CSV, and SVG beside it."""
+    from reports.hit_curve import write_curves
+    from simulator.prefix.granularity import in_granules
+    from simulator.prefix.known_prefix import run_lists
+    from simulator.prefix.lru_distance import reuse_groups
+
+    pooled = trace if granule is None else in_granules(trace, granule)
+    with error_console().status("reuse distances"):
+        groups = reuse_groups(run_lists(pooled), len(pooled))
+        bends, hits = groups.curve(pooled.warm_up)
+    block, inputs = pooled.block_tokens, int(trace.input_tokens[trace.warm_up :].sum())
+    for file in write_curves(path, [(trace.name, bends * block, hits * block, inputs)]):
+        console().print(f"wrote {file}", soft_wrap=True)
 
 
 def _as_json(

@@ -53,8 +53,10 @@ class CacheDeployment:
     write: WritePolicy
     page_eviction: str = "lru"
     window_eviction: str = "lru"
+    state_eviction: str | None = None
     choose: bool = False
     share_link: bool = False
+    share_writes: bool = False
     drafts: bool = False
     usd_per_chip_hour: float | None = None
     price_text: str = ""
@@ -203,6 +205,7 @@ def _replayed(
         ReplayRules(
             choose=deployment.choose,
             share_link=deployment.share_link,
+            share_writes=deployment.share_writes,
             token_ns=_rounded(timer.token_ns),
         ),
     )
@@ -216,8 +219,10 @@ def deployment_for(
     write: str = "through",
     page_eviction: str = "lru",
     window_eviction: str = "lru",
+    state_eviction: str | None = None,
     choose: bool = False,
     share_link: bool = False,
+    share_writes: bool = False,
     drafts: bool = False,
     **deployment: Any,
 ) -> CacheDeployment:
@@ -246,8 +251,10 @@ def deployment_for(
         write=find_write_policy(write),
         page_eviction=parse_eviction(page_eviction).name,
         window_eviction=parse_eviction(window_eviction).name,
+        state_eviction=None if state_eviction is None else parse_eviction(state_eviction).name,
         choose=choose,
         share_link=share_link,
+        share_writes=share_writes,
         drafts=drafts,
         usd_per_chip_hour=None if price is None else float(price.usd_per_hour.si),
         price_text="" if price is None else price.describe(sold_as),
@@ -309,6 +316,7 @@ def restore_setup(
             write=deployment.write,
             page_eviction=deployment.page_eviction,
             window_eviction=deployment.window_eviction,
+            state_eviction=deployment.state_eviction,
             draft_granules=deployment.draft_granules,
         )
 

@@ -39,6 +39,20 @@ class ReuseGroups:
         hits = np.bincount(self.request, weights=held, minlength=len(self.distinct))
         return hits.astype(np.int64)  # sums of whole numbers far below 2^53
 
+    def curve(self, first: int = 0) -> tuple[Ints, Ints]:
+        """Capacities at which the curve bends, and blocks hit there by requests from `first` on.
+
+        Between them hits are linear in the capacity: this is the whole curve.
+        """
+        mine = self.request >= first
+        begin, end = self.above[mine], (self.above + self.count)[mine]
+        bends = np.unique(np.concatenate([[0], begin, end]))
+        slope = np.zeros(len(bends) + 1, dtype=np.int64)
+        np.add.at(slope, np.searchsorted(bends, begin), 1)
+        np.add.at(slope, np.searchsorted(bends, end), -1)
+        rise = np.cumsum(slope[:-1])[:-1] * np.diff(bends)
+        return bends, np.concatenate([[0], np.cumsum(rise)]).astype(np.int64)
+
     def peak_blocks(self, capacity_blocks: int) -> int:
         """Most blocks that a pool ever holds."""
         return min(capacity_blocks, int(self.distinct[-1])) if len(self.distinct) else 0

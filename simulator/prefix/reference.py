@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.basis.errors import InputError
+from simulator.basis.errors import InputError, unknown_name
 from simulator.prefix.belady import belady_hits, know_future
 from simulator.prefix.block_pool import BLOCK_POLICIES, block_hits, parse_block_policy
 from simulator.prefix.bounds import pfoo_hits
@@ -110,11 +110,13 @@ def reference_counts(
     advance: Advance | None = None,
     count_windows: bool = False,
     granule_tokens: int | None = None,
+    quotas: dict[str, float] | None = None,
 ) -> ReferenceCounts:
     """Count hits of every policy at once, then of every eviction and capacity.
 
     `granule_tokens`: hits as of an engine that finds whole granules alone: served prompts, whose
-    last token is computed, and pools of whole granules.
+    last token is computed, and pools of whole granules. `quotas`: parts of a pool by tenant,
+    counted beside the pool that all share.
 
     `count_windows`: count kept windows too, which takes longer than the hits. `advance` is called
     with the requests done, over all passes.
@@ -135,6 +137,9 @@ def reference_counts(
             pooled, eviction, capacities_tokens, _shifted(advance, number * len(trace))
         )
     ]
+    if quotas:
+        for eviction in evictions if capacities_tokens else ():
+            counts += quota_counts(pooled, eviction, capacities_tokens, quotas)
     counted = slice(trace.warm_up, None)
     return ReferenceCounts(
         trace=trace.name,
@@ -278,6 +283,62 @@ def capacity_counts(
                 hit_tokens=int(hits.sum()),
                 served_hit_tokens=_served(hits, inputs),
                 hit_blocks=int(hit_blocks.sum()),
+                peak_blocks=peak,
+            )
+        )
+    return counts
+
+
+def parse_quotas(text: str) -> dict[str, float]:
+    """Parts of a pool by tenant, as `a=0.5,b=0.25`; raises InputError for more than all of it."""
+    found: dict[str, float] = {}
+    for word in text.split(","):
+        name, _, part = (piece.strip() for piece in word.partition("="))
+        try:
+            share = float(part)
+        except ValueError:
+            share = 0.0
+        if not name or not 0 < share <= 1 or name in found:
+            raise InputError(
+                f"quota {word.strip()!r}: write TENANT=PART once for each, above 0 and at most 1"
+            )
+        found[name] = share
+    if sum(found.values()) > 1 + 1e-9:
+        raise InputError(f"quotas add up to {sum(found.values()):g} of the pool, more than 1")
+    return found
+
+
+def quota_counts(
+    trace: Trace, eviction: str, capacities_tokens: Sequence[int], quotas: dict[str, float]
+) -> list[CapacityCount]:
+    """As `capacity_counts`, each tenant within its part of the pool; those without have no room."""
+    if trace.tenant is None:
+        raise InputError(f"quotas are of tenants, and {trace.name} has none: name their column")
+    unknown = [name for name in quotas if name not in trace.tenants]
+    if unknown:
+        raise InputError(unknown_name("tenant", unknown[0], trace.tenants))
+    counts = []
+    for tokens in capacities_tokens:
+        hits = np.zeros(len(trace), dtype=np.int64)
+        blocks = peak = 0
+        for name, share in quotas.items():
+            own = int(tokens * share) // trace.block_tokens
+            rows = np.flatnonzero(trace.tenant == trace.tenants.index(name))
+            if own:
+                part = trace.take(rows)
+                hits[rows], used = _held_by(part, eviction, None)[1](own)
+                blocks, peak = blocks + own, peak + used
+        counted = slice(trace.warm_up, None)
+        inputs = trace.input_tokens[counted]
+        found = np.minimum(hits[counted] * trace.block_tokens, inputs)
+        counts.append(
+            CapacityCount(
+                eviction=f"{eviction}, quotas",
+                capacity_tokens=tokens,
+                capacity_blocks=blocks,
+                hit_tokens=int(found.sum()),
+                served_hit_tokens=_served(found, inputs),
+                hit_blocks=int(hits[counted].sum()),
                 peak_blocks=peak,
             )
         )

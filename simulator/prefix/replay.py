@@ -40,11 +40,13 @@ class ReplayRules:
     """`choose`: use a slower tier only where that is faster than computing.
 
     `share_link`: loads of requests wait for each other on the one link to the lower tiers.
+    `share_writes`: a load from a tier waits for what is being written to it.
     `token_ns(context)`: time of one reply token, for requests that follow a reply.
     """
 
     choose: bool = False
     share_link: bool = False
+    share_writes: bool = False
     token_ns: Callable[[int], int] = lambda context: 20_000_000
 
 
@@ -106,7 +108,8 @@ class Replay:
     """One run; `run` may be called once.
 
     Assumes: requests do not wait for each other, unless their loads share the link; writes take no
-    time of a request, and what is written can be read at once.
+    time of a request, unless its loads wait for those of a tier; what is written can be read once
+    the tier is free.
     Assumes: a reply is in the cache as it stands in the next prompt of its session, where that goes
     on from this prompt; other replies cannot be told from the trace and are not stored.
     """
@@ -173,12 +176,18 @@ class Replay:
         heapq.heappush(self._events, (first + reply, _DONE, request))
 
     def _wait(self, plan: RestorePlan, now_ns: int) -> int:
-        """Time until the link is free for the loads of a plan."""
+        """Time until the link and the tiers are free for the loads of a plan."""
         self._sums["loading_ns"] += plan.loading_ns
-        if not self.rules.share_link or not plan.loading_ns:
+        if not plan.loading_ns:
             return 0
-        begin = max(now_ns, self._link_free_ns)
-        self._link_free_ns = begin + plan.loading_ns
+        begin = now_ns
+        if self.rules.share_writes:
+            used = {name for name, _ in plan.load_ns}
+            free = (s.writes.free_s for s in self.cache.stores if s.tier.name in used)
+            begin = max(begin, *(round(at * 1e9) for at in free))
+        if self.rules.share_link:
+            begin = max(begin, self._link_free_ns)
+            self._link_free_ns = begin + plan.loading_ns
         self._sums["link_wait_ns"] += begin - now_ns
         return begin - now_ns
 

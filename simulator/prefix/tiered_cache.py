@@ -29,10 +29,16 @@ from simulator.prefix.window_pool import Checkpoint, WindowPool
 from simulator.prefix.write_policy import WritePolicy
 from simulator.prefix.write_queue import WriteQueue
 
+WINDOWS, STATES = "windows", "states"
+
 
 @dataclass(slots=True)
 class TierStore:
-    """A tier with its two pools, and the bytes that went in and out."""
+    """A tier with its pools, and the bytes that went in and out.
+
+    `states`: the compressors' overlap rows, where they do not go with the windows.
+    `checkpoint_bytes` are then those of a window alone, `state_bytes` the rest.
+    """
 
     tier: Tier
     pages: SegmentPool
@@ -44,6 +50,12 @@ class TierStore:
     read_bytes: int = 0
     peak_bytes: int = 0
     room: SharedRoom | None = None
+    states: WindowPool | None = None
+    state_bytes: int = 0
+
+    def kept(self, kind: str) -> WindowPool:
+        """The pool of windows or of states."""
+        return self.windows if self.states is None or kind == WINDOWS else self.states
 
     def count_pages(self, blocks: int, sizes: CachedBytes, now_s: float) -> None:
         """Blocks of the trace were written, in objects of the engine's pages."""
@@ -53,15 +65,21 @@ class TierStore:
             pages = ceil_div(blocks * self.pages.index.block_tokens, sizes.page_tokens)
             self.writes.add(nbytes, pages * sizes.page_objects, now_s)
 
-    def count_window(self, sizes: CachedBytes, now_s: float) -> None:
-        """A checkpoint was written."""
-        self.written_bytes += self.checkpoint_bytes
-        self.writes.add(self.checkpoint_bytes, sizes.checkpoint_objects, now_s)
+    def count_window(self, sizes: CachedBytes, now_s: float, kind: str) -> None:
+        """A checkpoint was written, or its part of one kind."""
+        nbytes, objects = self.checkpoint_bytes, sizes.checkpoint_objects
+        if self.states is not None:
+            nbytes = nbytes if kind == WINDOWS else self.state_bytes
+            objects = 1 if kind == WINDOWS else max(1, objects - 1)
+        self.written_bytes += nbytes
+        self.writes.add(nbytes, objects, now_s)
 
     @property
     def used_bytes(self) -> int:
         """What is stored now."""
-        return self.pages.used_blocks * self.block_bytes + self.windows.used * self.checkpoint_bytes
+        states = 0 if self.states is None else self.states.used * self.state_bytes
+        windows = self.windows.used * self.checkpoint_bytes
+        return self.pages.used_blocks * self.block_bytes + windows + states
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +102,13 @@ class TierCheckpoints:
 
     stores: Sequence[TierStore]
     path: Sequence[Segment]
+    kind: str = "windows"
 
     def last(self, limit: int) -> tuple[int, str] | None:
         """Largest in any tier; of equal ones that of the fastest."""
-        found = [(store.windows.last(self.path, limit), store.tier.name) for store in self.stores]
+        found = [
+            (store.kept(self.kind).last(self.path, limit), store.tier.name) for store in self.stores
+        ]
         best = max(found, key=lambda one: one[0], default=(0, ""))
         return best if best[0] else None
 
@@ -109,7 +130,8 @@ class RowsOrCheckpoints:
 class CacheRules:
     """All that decides what is kept, where and for how long.
 
-    `draft_granules`: of a hit, which an engine that drafts computes again.
+    `state_eviction`: of the compressors' overlap rows, in a pool of their own; None: they come and
+    go with the windows. `draft_granules`: of a hit, which an engine that drafts computes again.
     """
 
     policy: WindowPolicy
@@ -118,6 +140,7 @@ class CacheRules:
     write: WritePolicy
     page_eviction: str = "lru"
     window_eviction: str = "lru"
+    state_eviction: str | None = None
     draft_granules: int = 0
 
     @property
@@ -155,6 +178,8 @@ class TieredCache:
         self.index = PrefixIndex(block_tokens, joins=True)
         self.rule = rules.hit_rule
         self._now_s = 0.0
+        split = rules.state_eviction is not None and rules.sizes.overlap_bytes > 0
+        self._kinds = (WINDOWS, STATES) if split else (WINDOWS,)
         self._own = [rules.policy.of(tier.name) for tier in tiers]
         self._check_tiers([tier.name for tier in tiers])
         self.stores = [self._open(place, tier) for place, tier in enumerate(tiers)]
@@ -167,7 +192,8 @@ class TieredCache:
         """Let go in every tier what has outlived its policy."""
         for store in self.stores:
             store.pages.expire(now_s)
-            store.windows.expire(now_s)
+            for kind in self._kinds:
+                store.kept(kind).expire(now_s)
         self.index.tidy()
 
     def hit(self, found: Match, prompt_tokens: int, tiers: int | None = None) -> PrefixHit:
@@ -187,7 +213,7 @@ class TieredCache:
                 known_tokens=known_tokens(found.blocks, self.block_tokens, prompt_tokens),
                 compressed=extents,
                 windows=windows,
-                overlaps=windows if self.rules.sizes.overlap_bytes else None,
+                overlaps=self._overlaps(found, stores, windows),
             ),
         )
 
@@ -202,12 +228,15 @@ class TieredCache:
         for upper, store in enumerate(self.stores):
             store.pages.touch(pages, now_s)
             if hit.restored_at and not self.rules.policy.everywhere:
-                segment = self.index.holder_of(pages, hit.restored_at)
-                usage = store.windows.touch(segment, hit.restored_at, now_s)
-                if usage is not None:
-                    self._write_window(upper, segment, hit.restored_at, usage.uses, now_s)
+                segment, at = self.index.holder_of(pages, hit.restored_at), hit.restored_at
+                for kind in self._kinds:
+                    usage = store.kept(kind).touch(segment, at, now_s)
+                    if usage is not None:
+                        self._write_window(upper, segment, at, usage.uses, now_s, kind)
         if hit.restored_at and not self.rules.policy.everywhere:
-            self._promote(self.index.holder_of(pages, hit.restored_at), hit.restored_at, now_s)
+            segment = self.index.holder_of(pages, hit.restored_at)
+            for kind in self._kinds:
+                self._promote(segment, hit.restored_at, now_s, kind)
         self._settle()
 
     def store(
@@ -226,11 +255,14 @@ class TieredCache:
             span = self._span(path, prompt_tokens, end_tokens, hit)
             for store, own in zip(self.stores, self._own, strict=True):
                 for token in own.kept(span, self.rules.granule_tokens):
-                    self._count_window(store, self.index.holder_of(whole, token), token, now_s)
+                    for kind in self._kinds:
+                        holder = self.index.holder_of(whole, token)
+                        self._count_window(store, holder, token, now_s, kind)
         elif not self.rules.policy.everywhere:
             span = self._span(path, prompt_tokens, end_tokens, hit)
             for token in self.rules.policy.kept(span, self.rules.granule_tokens):
-                self._store_window(self.index.holder_of(whole, token), token, now_s)
+                for kind in self._kinds:
+                    self._store_window(self.index.holder_of(whole, token), token, now_s, kind)
         self._settle()
         for segment in path:
             segment.pins -= 1
@@ -270,7 +302,9 @@ class TieredCache:
             return
         for_windows = self._for_windows(store.tier, capacity_bytes)
         store.pages.resize((capacity_bytes - for_windows) // store.block_bytes)
-        store.windows.resize(for_windows // store.checkpoint_bytes)
+        store.windows.resize(self._part(for_windows, WINDOWS) // store.checkpoint_bytes)
+        if store.states is not None:
+            store.states.resize(self._part(for_windows, STATES) // store.state_bytes)
         self.index.tidy()
 
     def _for_windows(self, tier: Tier, capacity_bytes: int) -> int:
@@ -278,6 +312,23 @@ class TieredCache:
         if tier.window_share is None or not self.rules.policy.of(tier.name).stores_windows:
             return 0
         return int(capacity_bytes * tier.window_share)
+
+    def _overlaps(
+        self, found: Match, stores: Sequence[TierStore], windows: Boundaries
+    ) -> Boundaries | None:
+        """Where overlap rows are: with the windows, or in pools of their own."""
+        if not self.rules.sizes.overlap_bytes:
+            return None
+        split = self.rules.state_eviction is not None and not self.rules.policy.everywhere
+        return TierCheckpoints(stores, found.path, STATES) if split else windows
+
+    def _part(self, nbytes: int, kind: str) -> int:
+        """Of the room of checkpoints what windows or states have, by what a checkpoint takes."""
+        sizes = self.rules.sizes
+        if len(self._kinds) == 1:
+            return nbytes
+        windows = nbytes * sizes.window_bytes // sizes.checkpoint_bytes
+        return windows if kind == WINDOWS else nbytes - windows
 
     def _open(self, place: int, tier: Tier) -> TierStore:
         sizes, rules = self.rules.sizes, self.rules
@@ -296,18 +347,24 @@ class TieredCache:
             on_evict=partial(self._page_left, place),
             room=room,
         )
-        windows = WindowPool(
-            self.index,
-            None if shares else for_windows // sizes.checkpoint_bytes,
-            parse_eviction(rules.window_eviction),
-            checkpoint_bytes=sizes.checkpoint_bytes,
-            on_evict=partial(self._window_left, place),
-            room=room,
-        )
-        queue = WriteQueue(tier)
+        split = len(self._kinds) > 1
+
+        def pool(kind: str, nbytes: int, eviction: str) -> WindowPool:
+            return WindowPool(
+                self.index,
+                None if shares else self._part(for_windows, kind) // nbytes,
+                parse_eviction(eviction),
+                checkpoint_bytes=nbytes,
+                on_evict=partial(self._window_left, place, kind),
+                room=room,
+            )
+
+        each = sizes.window_bytes if split else sizes.checkpoint_bytes
+        states = pool(STATES, sizes.overlap_bytes, rules.state_eviction or "lru") if split else None
         return TierStore(
-            tier, pages, windows, block_bytes, sizes.checkpoint_bytes, queue, room=room
-        )
+            tier, pages, pool(WINDOWS, each, rules.window_eviction), block_bytes, each,
+            WriteQueue(tier), room=room, states=states, state_bytes=sizes.overlap_bytes,
+        )  # fmt: skip
 
     def _extents(
         self, found: Match, prompt_tokens: int, stores: Sequence[TierStore]
@@ -434,33 +491,33 @@ class TieredCache:
                 chosen.append(segment)
         return chosen
 
-    def _store_window(self, segment: Segment, token: int, now_s: float) -> None:
+    def _store_window(self, segment: Segment, token: int, now_s: float, kind: str) -> None:
         top = self.stores[0]
         # What finds no room at all on the device is still written through it.
-        if self._count_window(top, segment, token, now_s) or top.windows.capacity == 0:
-            self._write_window(0, segment, token, 0, now_s)
+        if self._count_window(top, segment, token, now_s, kind) or top.kept(kind).capacity == 0:
+            self._write_window(0, segment, token, 0, now_s, kind)
 
     def _write_window(
-        self, upper: int, segment: Segment, token: int, uses: int, now_s: float
+        self, upper: int, segment: Segment, token: int, uses: int, now_s: float, kind: str
     ) -> None:
         """Copy a window to the next tier if it is time."""
         if upper + 1 == len(self.stores) or self.rules.policy.by_tier:
             return
         lower = self.stores[upper + 1]
-        copy = lower.windows.holds(segment, token)
+        copy = lower.kept(kind).holds(segment, token)
         if self.rules.write.on_hit(uses, lower_copy=copy):
-            self._count_window(lower, segment, token, now_s)
-            self._write_window(upper + 1, segment, token, uses, now_s)
+            self._count_window(lower, segment, token, now_s, kind)
+            self._write_window(upper + 1, segment, token, uses, now_s, kind)
 
-    def _promote(self, segment: Segment, token: int, now_s: float) -> None:
+    def _promote(self, segment: Segment, token: int, now_s: float, kind: str) -> None:
         """A window that was loaded is in the fastest tier from now on."""
         top = self.stores[0]
-        if not top.windows.holds(segment, token) and self._own[0].stores_windows:
+        if not top.kept(kind).holds(segment, token) and self._own[0].stores_windows:
             segment.pins += 1
             if self.rules.write.exclusive:
                 for lower in self.stores[1:]:
-                    lower.windows.drop(segment, token)
-            self._count_window(top, segment, token, now_s)
+                    lower.kept(kind).drop(segment, token)
+            self._count_window(top, segment, token, now_s, kind)
             segment.pins -= 1
 
     def _page_left(self, place: int, segment: Segment, usage: Usage) -> None:
@@ -469,18 +526,20 @@ class TieredCache:
             if self.rules.write.on_evict(lower_copy=segment in lower.pages):
                 self._count_pages(lower, lower.pages.store([segment], usage.used_s))
 
-    def _window_left(self, place: int, found: Checkpoint) -> None:
+    def _window_left(self, place: int, kind: str, found: Checkpoint) -> None:
         if place + 1 < len(self.stores):
             lower = self.stores[place + 1]
-            copy = lower.windows.holds(found.segment, found.token)
+            copy = lower.kept(kind).holds(found.segment, found.token)
             if self.rules.write.on_evict(lower_copy=copy):
-                self._count_window(lower, found.segment, found.token, found.usage.used_s)
+                self._count_window(lower, found.segment, found.token, found.usage.used_s, kind)
 
     def _count_pages(self, store: TierStore, blocks: int) -> None:
         store.count_pages(blocks, self.rules.sizes, self._now_s)
 
-    def _count_window(self, store: TierStore, segment: Segment, token: int, used_s: float) -> bool:
-        new = store.windows.store(segment, token, used_s)
+    def _count_window(
+        self, store: TierStore, segment: Segment, token: int, used_s: float, kind: str
+    ) -> bool:
+        new = store.kept(kind).store(segment, token, used_s)
         if new:
-            store.count_window(self.rules.sizes, self._now_s)
+            store.count_window(self.rules.sizes, self._now_s, kind)
         return new

@@ -43,10 +43,11 @@ class SharedRow:
 
 def parse_shares(text: str) -> tuple[Share, ...]:
     """Shares of a list with commas: `shared`, or a part of the room above 0 and below 1."""
-    if text.strip().lower() == "best":
-        return DEFAULT_SHARES
     found: list[Share] = []
     for word in (piece.strip().lower() for piece in text.split(",")):
+        if word == "best":
+            found += DEFAULT_SHARES
+            continue
         try:
             share = None if word == SHARED else float(word)
         except ValueError:

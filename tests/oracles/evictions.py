@@ -84,6 +84,8 @@ class Slow:
         for n in range(self.count):
             if block in self.lists[n]:
                 self.lists[n].remove(block)
+            if block in self.fresh[n]:
+                self.fresh[n].remove(block)
         del self.uses[block]
 
     def expire(self):

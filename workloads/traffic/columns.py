@@ -2,9 +2,9 @@
 
 Parts: `time` (of arrival), `wait` (between the reply before in the session and this request) and
 `wait_after` (between this request's reply and the next one) with a unit s, ms, us or ns behind a
-colon (s if none), `input`, `output`, `session`, `cached` (tokens that the source
-found cached) and `ids` (a list of block ids; in CSV with blanks between them). Keys within objects
-of JSONL are written with dots.
+colon (s if none), `input`, `output`, `session`, `cached` (tokens that the source found cached),
+`tenant` (whose prefixes nobody else may hit) and `ids` (a list of block ids; in CSV with blanks
+between them). Keys within objects of JSONL are written with dots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workloads.traffic.trace import NO_REQUEST, NO_TIME
 from workloads.traffic.trace_file import TraceFile
 
 _TIMES = ("time", "wait", "wait_after")
-PARTS = (*_TIMES, "input", "output", "session", "cached", "ids")
+PARTS = (*_TIMES, "input", "output", "session", "cached", "ids", "tenant")
 _UNITS = ("s", "ms", "us", "ns")
 BLOCK_TOKENS = 16
 _LEAST_WALL_CLOCK_NS = 10**18
@@ -87,8 +87,13 @@ def read_columns(file: TraceFile, options: ReaderOptions) -> Draft:
             "give --block-tokens"
         )
     sessions: dict[int, _Session] = {}
+    tenants: dict[str, int] = {}
+    apart: dict[tuple[int, int], int] = {}
     for line, row in _rows(file, columns):
-        _add(draft, line, row, columns, sessions)
+        _add(draft, line, row, columns, sessions, tenants, apart)
+    draft.tenants = tuple(tenants)
+    if tenants:
+        draft.notes.append(f"{counted(len(tenants), 'tenant')}: none hits the prefix of another")
     _from_earliest(draft)
     named = ", ".join(f"{part} is {column.name}" for part, column in columns.items())
     draft.notes.append(f"columns as they were named: {named}")
@@ -109,7 +114,10 @@ def _add(
     row: dict[str, Any],
     columns: dict[str, Named],
     sessions: dict[int, _Session],
+    tenants: dict[str, int],
+    apart: dict[tuple[int, int], int],
 ) -> None:
+    """`apart`: numbers of block ids by tenant, where there are tenants."""
     file = draft.file
 
     def part(name: str, read: Any) -> Any:
@@ -119,7 +127,10 @@ def _add(
         return read(file, line, row, columns[name].name, *more)
 
     length = tokens(file, line, row, columns["input"].name)
-    name = part("session", text)
+    name, tenant = part("session", text), -1
+    if "tenant" in columns:
+        tenant = tenants.setdefault(part("tenant", text) or "", len(tenants))
+        name = None if name is None else f"{tenant}/{name}"
     session = draft.session_number(("line", line) if name is None else name)
     before = sessions.setdefault(session, _Session())
     own, after = part("wait", time_ns), part("wait_after", time_ns)
@@ -136,7 +147,10 @@ def _add(
         parent=before.last,
         observed=part("cached", tokens),
         id_tokens=-1 if ids is None else length,
+        tenant=tenant,
     )
+    if ids and tenant >= 0:
+        ids = [apart.setdefault((tenant, block), len(apart)) for block in ids]
     before.last, before.wait_ns = number, -1 if after is None else after
     draft.ids.add_list(ids or ())
 
@@ -200,7 +214,7 @@ def _cell(file: TraceFile, line: int, name: str, cell: str, part: str) -> Any:
     """A cell of a CSV as JSON would have it; None where it is empty."""
     if not cell.strip():
         return None
-    if part == "session":
+    if part in ("session", "tenant"):
         return cell
     try:
         if part == "ids":

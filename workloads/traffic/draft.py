@@ -182,6 +182,7 @@ class Draft:
     reader, `doubts` those of repairs that `strict` refuses.
     `id_tokens[i]`: tokens that the ids of request i cover (its input, unless the reader says else),
     and -1 where it has none. `start_ns[i]`: recorded start from the session's, or -1.
+    `tenant[i]`: place in `tenants`, or -1.
     """
 
     def __init__(self, file: TraceFile, format: str, *, sort: bool = True) -> None:
@@ -203,6 +204,8 @@ class Draft:
         self.parent: list[int] = []
         self.observed: list[int] = []
         self.start_ns: list[int] = []
+        self.tenant: list[int] = []
+        self.tenants: tuple[str, ...] = ()
         self.id_tokens: list[int] = []
         self.ids = IdRuns(self.at)
         self.packed: tuple[Ints, Ints, Ints] | None = None
@@ -242,6 +245,7 @@ class Draft:
         observed: int | None = None,
         id_tokens: int = -1,
         start_ns: int = -1,
+        tenant: int = -1,
     ) -> int:
         """Append a request; returns its number. `arrival_ns` None is a missing time.
 
@@ -257,6 +261,7 @@ class Draft:
         self.observed.append(-1 if observed is None else observed)
         self.id_tokens.append(id_tokens)
         self.start_ns.append(start_ns)
+        self.tenant.append(tenant)
         return len(self.line) - 1
 
     def fill(
@@ -283,6 +288,7 @@ class Draft:
             "observed": none if observed is None else observed,
             "id_tokens": none,
             "start_ns": none,
+            "tenant": none,
         }
         for name, values in columns.items():
             setattr(self, name, values)

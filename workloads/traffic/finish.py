@@ -30,6 +30,7 @@ class _Columns:
     parent: Ints
     observed: Ints
     start_ns: Ints
+    tenant: Ints
     run_offsets: Ints
     run_first: Ints
     run_count: Ints
@@ -69,6 +70,8 @@ def finished(draft: Draft, options: ReaderOptions) -> Trace:
         run_count=columns.run_count,
         observed_cached_tokens=observed,
         start_ns=start,
+        tenant=columns.tenant if draft.tenants else None,
+        tenants=draft.tenants,
         notes=tuple(notes),
         format=draft.format,
     )
@@ -138,6 +141,7 @@ def _columns(draft: Draft) -> _Columns:
         parent=array(draft.parent),
         observed=array(draft.observed),
         start_ns=array(draft.start_ns),
+        tenant=array(draft.tenant),
         run_offsets=offsets,
         run_first=first,
         run_count=count,
@@ -216,7 +220,7 @@ def _select(columns: _Columns, order: Ints) -> None:
     columns.run_count = columns.run_count[runs]
     for name in (
         "line", "arrival_ns", "delay_ns", "input_tokens", "output_tokens", "session", "observed",
-        "start_ns",
+        "start_ns", "tenant",
     ):  # fmt: skip
         setattr(columns, name, getattr(columns, name)[order])
 

@@ -34,6 +34,7 @@ class Trace:
     apart by SESSION_STRIDE). `block_tokens` is 0 where the trace has no ids.
     `observed_cached_tokens` [N]: cached tokens that the source measured, or None.
     `start_ns` [N]: recorded start of a request from its session's, -1 where it follows from waits.
+    `tenant` [N]: place of its tenant in `tenants`, whose block ids are its own; None for one.
     `warm_up`: requests that fill a cache first and are left out of its figures. `order`: how
     requests were put in order, where it is not that of the source.
     `notes`: a sentence for all that was dropped, rounded, sorted or spread. `format`: the source's.
@@ -52,6 +53,8 @@ class Trace:
     run_count: Ints
     observed_cached_tokens: Ints | None = None
     start_ns: Ints | None = None
+    tenant: Ints | None = None
+    tenants: tuple[str, ...] = ()
     warm_up: int = 0
     order: str = ""
     notes: tuple[str, ...] = ()
@@ -84,7 +87,7 @@ class Trace:
         lengths = np.diff(self.run_offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         runs = np.repeat(self.run_offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        observed, start = self.observed_cached_tokens, self.start_ns
+        observed, start, tenant = self.observed_cached_tokens, self.start_ns, self.tenant
         return replace(
             self,
             arrival_ns=self.arrival_ns[rows],
@@ -98,6 +101,7 @@ class Trace:
             run_count=self.run_count[runs],
             observed_cached_tokens=None if observed is None else observed[rows],
             start_ns=None if start is None else start[rows],
+            tenant=None if tenant is None else tenant[rows],
         )
 
     @property

@@ -29,17 +29,18 @@ class Sieve(BlockPolicy):
         self._hit.add(block)
 
     def rank(self, block: int) -> tuple[float, ...]:
-        """Lap and age."""
-        return self._place[block]
+        """Lap and age; the hand passes what is no end, which waits for its next lap."""
+        lap, turn, depth = self._place[block]
+        return max(lap, self._lap), turn, depth
 
     def spares(self, block: int, now: Use) -> bool:
         """The hand is here; a mark is taken off and the block looked at in the next lap."""
-        lap, *age = self._place[block]
+        lap, turn, depth = self._place[block]
         self._lap = max(self._lap, lap)
         if block not in self._hit:
             return False
         self._hit.discard(block)
-        self._place[block] = (lap + 1, age[0], age[1])
+        self._place[block] = (self._lap + 1, turn, depth)
         return True
 
     def left(self, block: int, queue: int) -> None:

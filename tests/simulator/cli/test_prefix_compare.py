@@ -384,3 +384,18 @@ def test_policies_in_processes_of_their_own(capsys, trace, tmp_path, monkeypatch
     monkeypatch.setattr("simulator.prefix.comparison._WORTH_PROCESSES", 0)
     assert run(capsys, *asked, "--json", out[1])[0] == 0
     assert out[0].read_text() == out[1].read_text()
+
+
+def test_the_curve_of_hits_against_room(capsys, trace, tmp_path):
+    out = tmp_path / "curve.csv"
+    code, text, _ = run(
+        capsys, "--trace", trace, "--policies", "full", "--reference", "--curve", out
+    )
+    assert code == 0
+    rows = out.read_text().splitlines()
+    assert rows[0] == "curve,pool_tokens,hit_tokens,hit_fraction"
+    last = rows[-1].split(",")
+    # Two, three and one blocks are known; partial ones count whole in a pool.
+    assert int(last[2]) == 512 * (2 + 3 + 1)
+    assert (tmp_path / "curve.svg").read_text().startswith("<svg")
+    assert "wrote" in text

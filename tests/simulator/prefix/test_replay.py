@@ -54,6 +54,7 @@ def replay(
     write="through",
     choose=False,
     share_link=False,
+    share_writes=False,
     geometry=GEOMETRY,
     sizes=SIZES,
     tiers=None,
@@ -68,7 +69,12 @@ def replay(
     timer = RestoreTimer(
         tiers=tiers, sizes=sizes, layers=5, prefill_ns=prefill_ns, rows_with_pages=policy.everywhere
     )
-    how = ReplayRules(choose=choose, share_link=share_link, token_ns=lambda context: 1_000)
+    how = ReplayRules(
+        choose=choose,
+        share_link=share_link,
+        share_writes=share_writes,
+        token_ns=lambda context: 1_000,
+    )
     return Replay(trace, cache, timer, how).run(), cache
 
 

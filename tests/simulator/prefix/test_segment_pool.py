@@ -184,3 +184,14 @@ def test_a_wrong_name_is_a_sentence(name, says):
 def test_every_policy_can_be_named():
     for name in EVICTION_POLICIES:
         assert parse_eviction("ttl:5" if name == "ttl" else name).name.startswith(name)
+
+
+@settings(max_examples=80)
+@given(prompts(), st.integers(0, 3))
+def test_the_whole_curve_from_one_pass(asked, warm_up):
+    """Hits at every capacity, by interpolation between the bends."""
+    groups = reuse_groups([as_runs(ids).tolist() for ids in asked], len(asked))
+    bends, hits = groups.curve(warm_up)
+    for capacity in range(50):
+        right = groups.hit_blocks(capacity)[warm_up:].sum()
+        assert np.interp(capacity, bends, hits) == pytest.approx(right, abs=1e-9)
