@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a100", "#8d95a1")
 # More dots than this a file say no more and make the page heavy.
-MOST_DOTS = 1500
+MOST_DOTS = 600
 _TABLES = (
     ("files", "By file", ("file",)),
     ("groups", "By file, operation, engine and chip", ("file", "op", "engine", "chip")),
@@ -78,7 +78,7 @@ def _errors(rows: Sequence[Row]) -> dict[str, Any]:
         own = own[:: max(1, -(-len(own) // MOST_DOTS))]
         data.append(
             {
-                "type": "scattergl",
+                "type": "scatter",
                 "mode": "markers",
                 "name": file,
                 "x": [row.measured_s for row in own],
@@ -117,12 +117,12 @@ def _errors(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _table(title: str, names: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
     names = names or [name for name in lines[0] if name not in _NUMBERS]
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    head += "".join(f"<th class='n'>{title}</th>" for title in _NUMBERS.values())
+    head = "".join(f'<th class="bound">{escape(name)}</th>' for name in names)
+    head += "".join(f"<th>{title}</th>" for title in _NUMBERS.values())
     body = "".join(
         "<tr>"
-        + "".join(f"<td>{escape(str(line[name]))}</td>" for name in names)
-        + "".join(f"<td class='n'>{_number(key, line[key])}</td>" for key in _NUMBERS)
+        + "".join(f'<td class="bound">{escape(str(line[name]))}</td>' for name in names)
+        + "".join(f"<td>{_number(key, line[key])}</td>" for key in _NUMBERS)
         + "</tr>"
         for line in lines
     )
@@ -152,19 +152,21 @@ def _number(key: str, value: float) -> str:
 def _slices(slices: Sequence[Slice]) -> str:
     if not slices:
         return ""
+    heads = ("family", "engine", "chip", "where", "time goes to")
+    head = "".join(f'<th class="bound">{name}</th>' for name in heads)
     lines = "".join(
-        f"<tr><td>{escape(part.family)}</td><td>{escape(part.engine)}</td>"
-        f"<td>{escape(part.chip)}</td><td>{escape(part.words)}</td>"
-        f"<td class='n'>{part.rows:,}</td><td class='n'>{part.bias:+.1%}</td>"
-        f"<td class='n'>{part.error_share:.0%}</td><td>{escape(part.cause)}</td></tr>"
+        "<tr>"
+        + "".join(
+            f'<td class="bound">{escape(text)}</td>'
+            for text in (part.family, part.engine, part.chip, part.words, part.cause)
+        )
+        + f"<td>{part.rows:,}</td><td>{part.bias:+.1%}</td><td>{part.error_share:.0%}</td></tr>"
         for part in slices
     )
     return (
         '<section><h3>Slices that are off to one side</h3><div class="scroll">'
-        '<table class="grid"><thead><tr>'
-        "<th>family</th><th>engine</th><th>chip</th><th>where</th><th class='n'>rows</th>"
-        "<th class='n'>bias</th><th class='n'>of its squared error</th>"
-        f"<th>time goes to</th></tr></thead><tbody>{lines}</tbody></table></div></section>"
+        f'<table class="grid"><thead><tr>{head}<th>rows</th><th>bias</th>'
+        f"<th>of its squared error</th></tr></thead><tbody>{lines}</tbody></table></div></section>"
     )
 
 
