@@ -390,7 +390,8 @@ def _levels(run: ServingRun, levels: ServiceLevels) -> tuple[Level, ...]:
 
 def _saturation(run: ServingRun) -> Saturation | None:
     """Of open loops only: in a closed one, requests come no faster than they are answered."""
-    made, traffic = run.scenario.traffic.made, run.scenario.traffic
-    if traffic.concurrency is not None or (made is not None and made.concurrency is not None):
+    traffic = run.scenario.traffic
+    loops = (traffic, traffic.made, traffic.client)
+    if any(one is not None and one.concurrency is not None for one in loops):
         return None
     return saturation_of(run.requests)

@@ -218,9 +218,11 @@ def run_scenario(
 
 
 def _sessions_at_once(scenario: Scenario) -> int | None:
-    made = scenario.traffic.made
+    made, client = scenario.traffic.made, scenario.traffic.client
     if scenario.traffic.concurrency is not None:
         return scenario.traffic.concurrency
+    if client is not None:
+        return client.concurrency
     return made.concurrency if made is not None else None
 
 

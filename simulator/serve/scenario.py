@@ -16,6 +16,7 @@ from simulator.basis.data_files import is_path
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 from simulator.engine.default_engine import DEFAULT_ENGINE, default_engine
+from simulator.serve.client import Client
 from workloads.traffic.synth_spec import SynthSpec, synth_spec
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]
@@ -75,7 +76,8 @@ class FixedShape(StrictModel):
 
 
 class Traffic(StrictModel):
-    """What is asked: a trace file, `made` requests of given lengths, or `synth`etic sessions.
+    """What is asked: a trace file, `made` requests of given lengths, `synth`etic sessions, or what
+    a benchmark `client` sends.
 
     `synth`: `kind` (agent, chat or single) and parameters as of v4sim trace synth, with `_` for
     `-`; seeded by the scenario. `concurrency` closes the loop over a trace's sessions; `first`
@@ -85,6 +87,7 @@ class Traffic(StrictModel):
     trace: str | None = None
     made: FixedShape | None = None
     synth: dict[str, int | float | str] | None = None
+    client: Client | None = None
     rate_scale: Positive = 1.0
     concurrency: Whole | None = None
     longest_wait_s: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -93,12 +96,13 @@ class Traffic(StrictModel):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        given = [name for name in ("trace", "made", "synth") if getattr(self, name) is not None]
+        sources = ("trace", "made", "synth", "client")
+        given = [name for name in sources if getattr(self, name) is not None]
         if len(given) != 1:
             both = " and ".join(given) or "none"
             raise KeyFaultError(
                 ("trace",),
-                f"give one of trace, made (what requests look like) and synth, not {both}",
+                f"give one of trace, made (what requests look like), synth and client, not {both}",
             )
         if self.synth is not None:
             _spec(self.synth, 0)
