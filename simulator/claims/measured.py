@@ -99,9 +99,7 @@ def compare(
     return [_compared(run, row, metrics, figures) for row in run.rows]
 
 
-def _without(
-    run: MeasuredRun, row: MeasuredRow, metrics: dict[str, str], reason: str
-) -> Measured:
+def _without(run: MeasuredRun, row: MeasuredRow, metrics: dict[str, str], reason: str) -> Measured:
     figure = metrics.get(row.metric, "")
     return Measured(run=run, row=row, figure=figure, ours=None, reason=reason)
 

@@ -113,9 +113,7 @@ class MeasuredRun:
         first = self.rows[0]
         if self.scenario is None:
             return f"{first.system} x {first.chips}, {first.model}"
-        return (
-            f"{first.system} x {first.chips} {first.model} {self.format} c{self.concurrency}".lower()
-        )
+        return f"{first.system} x {first.chips} {first.model} {self.format} c{self.concurrency}".lower()
 
 
 def load_recipes(path: Path = RECIPES) -> Recipes:
@@ -231,6 +229,7 @@ def _scenario(
         | {
             "step_tokens": flags.step_tokens // parallel.get("dp", 1),
             "max_requests": flags.max_requests,
+            "gathers_prompts": flags.gathers_prompts,
         },
     }
     if flags.memory_share is not None:

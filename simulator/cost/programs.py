@@ -32,6 +32,7 @@ from simulator.kernels.architecture import core_architecture
 from simulator.kernels.elementwise import elementwise_parts
 from simulator.kernels.family import Family
 from simulator.kernels.gemm import GemmFamily
+from simulator.kernels.moe import WEIGHT_ONLY, TritonMoe
 from simulator.kernels.moe_layer import MoeFamily
 from simulator.kernels.parts import Parts
 from simulator.kernels.registry import find_family
@@ -114,10 +115,18 @@ def moe(demand: Demand, target: Target) -> list[FamilyCall] | None:
         picks uniformly.
     Assumes: with expert groups a rank quantises its own tokens before they are sent.
     """
-    constants = constants_of(demand, target, tuple(p.math for p in demand.products))
+    math = tuple(p.math for p in demand.products)
+    constants = constants_of(demand, target, math)
     if constants is None:
         return None
     family = _family(constants.family, MoeFamily)  # type: ignore[type-abstract]
+    if isinstance(family, TritonMoe) and set(math) == {"fp8xfp4"}:
+        return [
+            FamilyCall(
+                WEIGHT_ONLY.parts, constants, (*sizes, ("distribution", "uniform")), derived=True
+            )
+            for sizes in _rows(demand)
+        ]
     if target.chip.matrix_flops_per_s(family.operands.matrix_type) is None:
         return None
     return [

@@ -32,6 +32,7 @@ from simulator.engine.kernel_section import (
     MatrixTiles,
     find_section,
 )
+from simulator.engine.serving_section import Batching, HostSection
 
 __all__ = [
     "AttentionTiles",
@@ -58,6 +59,8 @@ class EngineProfile(KernelSection):
     version: str
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
+    batching: Batching | None = None
+    host: HostSection | None = None
 
     @property
     def measured_name(self) -> str:
@@ -72,6 +75,8 @@ class _SharedKernels(StrictModel):
     version: str
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
+    batching: Batching | None = None
+    host: HostSection | None = None
     kernels: Annotated[str, Field(min_length=1)]
 
 
@@ -151,6 +156,5 @@ def _read(path: Path) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
-    return EngineProfile(
-        name=own.name, version=own.version, note=own.note, layout=own.layout, **shared
-    )
+    kept = {name: getattr(own, name) for name in _SharedKernels.model_fields if name != "kernels"}
+    return EngineProfile(**kept, **shared)

@@ -18,6 +18,7 @@ from simulator.prefix.window_policy import parse_window_policy
 from simulator.prefix.write_policy import find_write_policy
 from simulator.serve.deployment import DeployedReplica
 from simulator.serve.live_request import LiveRequest
+from simulator.serve.lockstep import Lockstep
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource
 from simulator.serve.replica import Replica
 from simulator.serve.resources import Ledger
@@ -107,7 +108,8 @@ def prefix_maker(
     runs = TraceRuns(trace)
     rules = cache_rules(wanted, deployment)
     lower = load_tiers(wanted.tiers)[1:] if wanted.tiers else ()
-    nbytes = deployment.cache_tokens * rules.sizes.page_bytes / rules.sizes.page_tokens
+    tokens = deployment.cache_tokens / deployment.ranks
+    nbytes = tokens * rules.sizes.page_bytes / rules.sizes.page_tokens
     loads = deployment.geometry.layout.loads
     timer = RestoreTimer(
         tiers=[device_tier(nbytes), *lower],
@@ -138,7 +140,8 @@ Finished = Callable[[LiveRequest], None]
 
 
 class Fleet:
-    """Replicas; a pipeline lane counts as one. Those that decode come first.
+    """Replicas; a pipeline lane, or a data rank that is simulated, counts as one. Those that decode
+    come first.
 
     With disaggregation, prompts go to prefill replicas, and what they leave over the network to
     decode replicas, which take requests in the order of their arrival there.
@@ -220,17 +223,32 @@ class Fleet:
         found = []
         for _ in range(replicas):
             prefixes = makes()
-            found += [
-                Replica(
-                    self.env,
-                    deployment.clock,
-                    Ledger(deployment.resources),
-                    deployment.rule,
-                    self._finished,
-                    prefixes=prefixes,
-                    jumps=self._jumps,
-                    hand_over=hand_over,
-                )
-                for _ in range(deployment.lanes)
-            ]
+            if deployment.ranks > 1:
+                ranks = [self._lane(deployment, prefixes, hand_over, drives=False)]
+                for _ in range(deployment.ranks - 1):
+                    ranks.append(self._lane(deployment, makes(), hand_over, drives=False))
+                Lockstep(self.env, ranks, delayer_passes=deployment.delayer_passes)
+                found += ranks
+                continue
+            found += [self._lane(deployment, prefixes, hand_over) for _ in range(deployment.lanes)]
         return found
+
+    def _lane(
+        self,
+        deployment: DeployedReplica,
+        prefixes: PrefixSource,
+        hand_over: Finished | None,
+        *,
+        drives: bool = True,
+    ) -> Replica:
+        return Replica(
+            self.env,
+            deployment.rank_clock(),
+            Ledger(deployment.resources),
+            deployment.rule,
+            self._finished,
+            prefixes=prefixes,
+            jumps=self._jumps,
+            hand_over=hand_over,
+            drives=drives,
+        )

@@ -124,14 +124,23 @@ def _spec(given: Mapping[str, int | float | str], seed: int) -> SynthSpec:
         raise KeyFaultError(("synth",), f"synth: {error.message}") from None
 
 
+Mechanism = Literal["lockstep", "host", "exchange", "skew", "padding"]
+
+
 class Scheduler(StrictModel):
-    """Limits and order of a replica's steps."""
+    """Limits and order of a replica's steps.
+
+    `step_tokens` and `max_requests`: of a data rank, and of all. `gathers_prompts`: prompts wait a
+    while until every data rank has one (SGLang's prefill delayer). `step_overhead_us` comes on top
+    of what the engine's host does.
+    """
 
     max_requests: Whole = 256
     step_tokens: Whole = 8192
     order: Literal["decode-first", "prefill-first"] = "decode-first"
     preempt: Literal["recompute", "swap"] = "recompute"
     step_overhead_us: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    gathers_prompts: bool = False
 
 
 class Speculation(StrictModel):
@@ -203,7 +212,8 @@ class Prices(StrictModel):
 class Scenario(StrictModel):
     """One serving run.
 
-    `prices`: as given, the name of a shipped one of the chip, `rental`, or a file of such prices.
+    `without`: mechanisms that are left out, to see what each contributes. `prices`: as given, the
+    name of a shipped one of the chip, `rental`, or a file of such prices.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -227,6 +237,7 @@ class Scenario(StrictModel):
     service_levels: ServiceLevels = ServiceLevels()
     disaggregation: Disaggregation | None = None
     prices: Prices | str | None = None
+    without: tuple[Mechanism, ...] = ()
     seed: AtLeastZero = 1
 
     @property
