@@ -113,7 +113,8 @@ class MeasuredRun:
         first = self.rows[0]
         if self.scenario is None:
             return f"{first.system} x {first.chips}, {first.model}"
-        return f"{first.system} x {first.chips} {first.model} {self.format} c{self.concurrency}".lower()
+        setting = f"{first.system} x {first.chips} {first.model} {self.format}"
+        return f"{setting} c{self.concurrency}".lower()
 
 
 def load_recipes(path: Path = RECIPES) -> Recipes:
@@ -234,6 +235,8 @@ def _scenario(
     }
     if flags.memory_share is not None:
         data["memory_share"] = flags.memory_share
+    if flags.exchange is not None:
+        data["exchange"] = flags.exchange
     if flags.drafts:
         data["speculation"] = {"draft_tokens": flags.drafts, "accepted": family.accepted}
     return Scenario.model_validate(data)

@@ -30,6 +30,8 @@ HALF = Operands(activation_bytes=2.0, matrix_type="bf16")
 # quantise the input (2 + 1 a token value), activate (gate and up read, 4, result written, 2),
 # quantise that (2 + 1), combine (2 a pair read, 2 a token written).
 SEPARATE_PASSES = Passes(token=5, pair=2, inner=9)
+# Rows that came back are read and added up (2 a pair), and written (2 a token).
+MEGA_PASSES = Passes(token=2, pair=2, inner=0)
 # Nothing is quantised: gate and up read, result written, all in half precision.
 HALF_PASSES = Passes(token=2, pair=2, inner=6)
 # Activation that quantises as it writes: 4 read, 1 written.
@@ -153,6 +155,22 @@ class DeepGemmMoe(MoeFamily):
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
         """128 for every call."""
         return np.full(tokens.shape, DENSE_TILE)
+
+
+class MegaMoe(DeepGemmMoe):
+    """DeepGEMM's experts inside its fused exchange: quantising, activation and adding up are
+    epilogues, so that what is left to elementwise work is one pass over the combined rows."""
+
+    name = "moe_mega"
+    passes = MEGA_PASSES
+
+    def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
+        """The smallest power of two that holds an expert's mean tokens, from 8 to 128."""
+        return np.clip(2.0 ** np.ceil(np.log2(mean)), GENERATED_SMALLEST_TILE, DENSE_TILE)
+
+
+# Not fitted: the form of the fused kernel, whose constants are those of DeepGEMM's grouped GEMM.
+MEGA = MegaMoe()
 
 
 class CutlassMoe(MoeFamily):

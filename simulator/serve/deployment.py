@@ -237,6 +237,7 @@ def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuesti
         memory_share=scenario.memory_share,
         page_tokens=scenario.page_tokens,
         packed_keys=scenario.packed_keys,
+        exchange=None if "exchange" in scenario.without else scenario.exchange,
     )
 
 
@@ -260,7 +261,12 @@ def _clock(scenario: Scenario, parallel: Parallel, question: CapacityQuestion) -
     new = 1 + (drafts.draft_tokens if drafts else 0)
     named = (scenario.model, scenario.chip, scenario.engine)
     deployment = replace(question.deployment, stages=1)
-    sizes = (deployment.layout.page_tokens, deployment.parallel, deployment.formats)
+    sizes = (
+        deployment.layout.page_tokens,
+        deployment.parallel,
+        deployment.formats,
+        deployment.exchange,
+    )
     key = _ClockKey((*named, *sizes), deployment)
     return _clock_of(key, scenario.fidelity, new, drafts.passes if drafts else None)
 

@@ -229,6 +229,7 @@ class Scenario(StrictModel):
     expert_dtype: str | None = None
     page_tokens: Whole | None = None
     packed_keys: bool = False
+    exchange: str | None = None
     memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
     traffic: Traffic
     scheduler: Scheduler = Scheduler()
