@@ -68,7 +68,8 @@ class HostSection(Cited):
     """Host time of an engine on an x86 host; a node's host factor multiplies all of it.
 
     A decode step is replayed from graphs while the host prepares the next one: it takes the longer
-    of the two, and `gap_us` between steps. The host's work is `step_us`, `request_us` for each
+    of the two, and `gap_us` between steps (`draft_gap_us` with drafts: what the seams leave the
+    chip idle). The host's work is `step_us`, `request_us` for each
     request and, with drafts, `draft_cycle_us` (draft, verify and extend are graphs of their own,
     with eager seams between them). Without `overlaps` it is added.
 
@@ -86,6 +87,7 @@ class HostSection(Cited):
     request_us: Micros = 0.0
     draft_cycle_us: Micros = 0.0
     gap_us: Micros = 0.0
+    draft_gap_us: Micros = 0.0
     prompts_in_graphs: bool = False
     eager_kernel_us: Micros = 0.0
     prompt_us: Micros = 0.0

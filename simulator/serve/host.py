@@ -66,7 +66,7 @@ def host_time(
         overlaps=section.overlaps,
         step_ns=ns * max(section.step_us, cycle),
         request_ns=ns * section.request_us,
-        gap_ns=ns * (section.gap_us + meet),
+        gap_ns=ns * ((section.draft_gap_us if drafted else section.gap_us) + meet),
         launch_ns=0.0 if section.prompts_in_graphs else ns * section.eager_kernel_us * launches,
         prompt_ns=ns * (section.prompt_us + meet),
         prompt_request_ns=ns * section.prompt_request_us,
