@@ -18,6 +18,7 @@ from simulator.cost.step_timer import StepTimer
 from simulator.deployment import Deployment
 from simulator.engine.physical_layout import CacheGeometry
 from simulator.serve.decode_batch import Clock
+from simulator.serve.expert_load import DEFAULT_ZIPF, ExpertLoad
 from simulator.serve.host import NO_HOST, HostTime, host_time
 from simulator.serve.rank_clock import BesideClock, Padding, RankClock, unpadded
 from simulator.serve.resources import Resource, resources_of
@@ -82,7 +83,8 @@ class DeployedReplica:
     `clock`. `geometry`: the pools of all layers. `asked`: a step of it, as v4sim step costs it.
     `ranks`: data ranks that step together, each with `resources` of its own; 1 where one
     representative rank stands for all. `padded` and `beside`: what decode batches are padded to,
-    and what other ranks' tokens add to a step.
+    and what other ranks' tokens add to a step; `skew`: expert rows of the busiest rank over the
+    mean.
     """
 
     clock: StepClock
@@ -96,6 +98,7 @@ class DeployedReplica:
     padded: Padding = unpadded
     beside: BesideClock | None = None
     delayer_passes: int = 0
+    skew: float = 1.0
 
     @property
     def cache_tokens(self) -> float:
@@ -108,7 +111,12 @@ class DeployedReplica:
         if self.ranks == 1 and self.padded is unpadded:
             return self.clock
         return RankClock(
-            self.clock, self.ranks, self.padded, self.beside, self.rule.new_per_request
+            self.clock,
+            self.ranks,
+            self.padded,
+            self.beside,
+            self.rule.new_per_request,
+            self.skew,
         )
 
     def prefill_ns(self, new: int, past: int) -> int:
@@ -175,7 +183,17 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> DeployedRepl
         padded=partial(sizes.padded, drafted=drafted) if sizes else unpadded,
         beside=timed.beside if ranks > 1 else None,
         delayer_passes=batching.delayer_passes if batching and gathers else 0,
+        skew=_skew(scenario, question),
     )
+
+
+def _skew(scenario: Scenario, question: CapacityQuestion) -> float:
+    """Expert rows of the busiest group over the mean; 1 where tokens are not exchanged."""
+    layout = question.parallel
+    if "skew" in scenario.without or layout.data == 1 or layout.expert == 1:
+        return 1.0
+    load = scenario.expert_load or ExpertLoad(zipf=DEFAULT_ZIPF)
+    return load.factor(question.config.n_routed_experts, layout.expert)
 
 
 def _ranks(scenario: Scenario, parallel: Parallel) -> int:

@@ -58,7 +58,11 @@ class RankClock:
 
     In a decode step all ranks run the same captured size: the step of ranks that are all alike.
 
+    `skew`: expert rows of the busiest rank over the mean.
+
     Assumes: rows that pad a batch have a context of one token.
+    Assumes: the busiest rank of experts computes as if all ranks had `skew` times the tokens, and
+        all others wait for it.
     """
 
     def __init__(
@@ -68,8 +72,10 @@ class RankClock:
         padded: Padding = unpadded,
         beside: BesideClock | None = None,
         new_per_request: int = 1,
+        skew: float = 1.0,
     ) -> None:
         self.clock = clock
+        self.skew = skew
         self.ranks = ranks
         self.padded = padded
         self.beside = beside
@@ -85,7 +91,8 @@ class RankClock:
         if padding:
             rows = padding * self.ranks
             alike.append(DecodeGroup(requests=rows, context_sum=float(rows * self.new)))
-        return self.clock.decode_ns(alike)
+        own = (count + padding) * self.new
+        return self.clock.decode_ns(alike) + self._added(own, own * self.ranks, own * self.ranks)
 
     def step_ns(
         self,
@@ -112,7 +119,9 @@ class RankClock:
         return self.clock.segment(mean)
 
     def _added(self, own: int, everyone: int, otherwise: int) -> float:
-        return self.beside.ns(own, everyone, otherwise) if self.beside else 0.0
+        if self.beside is None:
+            return 0.0
+        return self.beside.ns(own, everyone * self.skew, otherwise)
 
     def _alike(self, groups: Sequence[DecodeGroup]) -> list[DecodeGroup]:
         if self.ranks == 1:

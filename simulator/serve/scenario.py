@@ -17,6 +17,7 @@ from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 from simulator.engine.default_engine import DEFAULT_ENGINE, default_engine
 from simulator.serve.client import Client
+from simulator.serve.expert_load import ExpertLoad
 from workloads.traffic.synth_spec import SynthSpec, synth_spec
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]
@@ -26,6 +27,7 @@ Positive = Annotated[float, Field(gt=0)]
 FILES = (
     *(("", "model"), ("", "chip"), ("", "engine"), ("", "prices")),
     *(("traffic", "trace"), ("prefix_cache", "tiers")),
+    *(("expert_load", "shares"), ("expert_load", "recorder")),
 )
 # Each is simulated by itself.
 Replicas = Annotated[int, Field(gt=0, le=4096)]
@@ -212,8 +214,9 @@ class Prices(StrictModel):
 class Scenario(StrictModel):
     """One serving run.
 
-    `without`: mechanisms that are left out, to see what each contributes. `prices`: as given, the
-    name of a shipped one of the chip, `rental`, or a file of such prices.
+    `expert_load`: how unevenly experts are picked, where data ranks exchange tokens (absent: a law
+    with its source). `without`: mechanisms that are left out, to see what each contributes.
+    `prices`: as given, the name of a shipped one of the chip, `rental`, or a file of such prices.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -230,6 +233,7 @@ class Scenario(StrictModel):
     page_tokens: Whole | None = None
     packed_keys: bool = False
     exchange: str | None = None
+    expert_load: ExpertLoad | None = None
     memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
     traffic: Traffic
     scheduler: Scheduler = Scheduler()
@@ -293,7 +297,8 @@ def names_file(keys: tuple[str, ...], value: object) -> bool:
     place = keys if len(keys) == 2 else ("", *keys)
     if place not in FILES or not isinstance(value, str):
         return False
-    return place == ("traffic", "trace") or is_path(value)
+    always = (("traffic", "trace"), ("expert_load", "shares"), ("expert_load", "recorder"))
+    return place in always or is_path(value)
 
 
 def beside(scenario: Path, name: str) -> str:
