@@ -155,7 +155,7 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> DeployedRepl
     timed = _clock(scenario, parallel, question)
     asked = timed.asked
     geometry = stage_geometry(question, stages_of(layers, 1)[0])
-    ranks = _ranks(scenario, parallel)
+    ranks = simulated_ranks(scenario, parallel)
     drafted = scenario.speculation is not None
     profile = question.deployment.profile
     batching = profile.batching
@@ -196,7 +196,7 @@ def _skew(scenario: Scenario, question: CapacityQuestion) -> float:
     return load.factor(question.config.n_routed_experts, layout.expert)
 
 
-def _ranks(scenario: Scenario, parallel: Parallel) -> int:
+def simulated_ranks(scenario: Scenario, parallel: Parallel) -> int:
     """Data ranks that are simulated one by one."""
     alone = parallel.pp > 1 or "lockstep" in scenario.without
     return 1 if alone else parallel.dp
