@@ -10,7 +10,7 @@ import yaml
 from reports.quantity import number_text
 from reports.text_table import TextColumn
 from simulator.claims.measured import UNITS, Measured
-from simulator.claims.scores import choices_of, order_of, scores_of
+from simulator.claims.scores import choices_of, held_share, order_of, scores_of
 
 WORDS = {"tpot": "time per token", "ttft": "TTFT", "rate": "throughput"}
 
@@ -30,12 +30,13 @@ def measured_columns(found: Sequence[Measured]) -> list[TextColumn]:
                 number_text(one.row.value),
                 number_text(one.ours),
                 "" if one.beside is None else number_text(one.beside),
+                "" if one.band is None else f"{one.band.low:.3g} to {one.band.high:.3g}",
                 f"{100 * (one.difference or 0.0):+.0f} %",
                 "counted" if one.counted else "",
             )
         )
         last = name
-    headings = ("run", "figure", "measured", "ours", "our mean", "off by", "")
+    headings = ("run", "figure", "measured", "ours", "our mean", "p10 to p90", "off by", "")
     columns = zip(*cells, strict=True) if cells else ((),) * len(headings)
     return [
         TextColumn(heading=heading, cells=list(column), left=place < 2)
@@ -59,6 +60,15 @@ def scenario_lines(found: Sequence[Measured]) -> list[str]:
     return list(lines)
 
 
+def effect_line(name: str, found: Sequence[Measured]) -> str:
+    """Medians and biases of all counted rows, in one line."""
+    parts = []
+    for figure, words in WORDS.items():
+        for score in scores_of(found, figure)[:1]:
+            parts.append(f"{words} {100 * score.off:.1f} % ({100 * score.bias:+.1f} %)")
+    return f"{name}: {', '.join(parts)}"
+
+
 def score_lines(found: Sequence[Measured]) -> list[str]:
     """Medians by class, order of pairs, choices."""
     lines = []
@@ -68,6 +78,10 @@ def score_lines(found: Sequence[Measured]) -> list[str]:
                 f"{words}, {score.concurrency} at once: {score.rows} rows, off by "
                 f"{100 * score.off:.1f} % in the median, biased by {100 * score.bias:+.1f} %"
             )
+    for figure, words in WORDS.items():
+        held, of = held_share(found, figure)
+        if of:
+            lines.append(f"{words}: {held} of {of} rows in p10 to p90 ({100 * held / of:.0f} %)")
     for figure, words in WORDS.items():
         for order in order_of(found, figure):
             what = "settings" if order.what == "all" else "chips"
@@ -94,6 +108,8 @@ def measured_records(found: Sequence[Measured]) -> list[dict[str, Any]]:
             "measured": one.row.value,
             "ours": one.ours,
             "our_mean": one.beside,
+            "low": one.band.low if one.band else None,
+            "high": one.band.high if one.band else None,
             "difference": one.difference,
             "counted": one.counted,
             "source": one.row.source,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simulator.basis.errors import InputError
 from simulator.claims.recipes import MeasuredRow, MeasuredRun
+from simulator.serve.client import SglangBench
 from simulator.serve.deployment import deploy
+from simulator.serve.interval import Band, run_bands
 from simulator.serve.run import ServingRun, require_finished, run_scenario
+from simulator.serve.scenario import Scenario
 
 # Figures that the table scores, with the unit of the comparison.
 UNITS = {"ttft": "ms", "tpot": "ms", "rate": "tok/s/GPU", "output_rate": "tok/s"}
@@ -27,6 +30,7 @@ class Figures:
     output_tokens_per_s: float
     input_tokens_per_s: float
     chips: int
+    bands: dict[str, Band] = field(default_factory=dict)
 
     def rate(self, nominal: float | None) -> float:
         """Tokens a second and chip: as counted, or output tokens times `nominal`."""
@@ -48,6 +52,7 @@ class Measured:
     ours: float | None
     beside: float | None = None
     reason: str = ""
+    band: Band | None = None
 
     @property
     def difference(self) -> float | None:
@@ -78,12 +83,40 @@ def figures_of(run: ServingRun) -> Figures:
     )
 
 
-def served(run: MeasuredRun) -> Figures:
-    """Serve the run's scenario. Raises InputError where it does not fit."""
+def served(run: MeasuredRun, without: Sequence[str] = (), *, bands: bool = False) -> Figures:
+    """Serve the run's scenario, some mechanisms left out. Raises InputError where it does not fit.
+
+    `client` as a mechanism: without it all lengths are the nominal ones.
+    """
     assert run.scenario is not None
-    found = run_scenario(run.scenario, deployment=deploy(run.scenario))
+    scenario = _without_some(run.scenario, without)
+    found = run_scenario(scenario, deployment=deploy(scenario))
     require_finished(found)
-    return figures_of(found)
+    figures = figures_of(found)
+    if not bands:
+        return figures
+    return replace(figures, bands=run_bands(found, lambda one: _scored(figures_of(one), run)))
+
+
+def _scored(figures: Figures, run: MeasuredRun) -> dict[str, float]:
+    return {
+        "ttft": figures.ttft_p50_ms,
+        "tpot": figures.tpot_p50_ms,
+        "rate": figures.rate(run.nominal),
+        "output_rate": figures.output_tokens_per_s,
+    }
+
+
+def _without_some(scenario: Scenario, without: Sequence[str]) -> Scenario:
+    left_out = tuple(name for name in without if name != "client")
+    changed = scenario.model_copy(update={"without": left_out})
+    client = changed.traffic.client
+    if "client" not in without or not isinstance(client, SglangBench):
+        return changed
+    traffic = changed.traffic.model_copy(
+        update={"client": client.model_copy(update={"range_ratio": 1.0})}
+    )
+    return changed.model_copy(update={"traffic": traffic})
 
 
 def compare(
@@ -111,13 +144,14 @@ def _compared(
     if figure not in UNITS or row.unit != UNITS[figure]:
         reason = f"metric {row.metric!r} in {row.unit} is not one that a run gives"
         return _without(run, row, metrics, reason)
-    beside = None
-    if figure == "ttft":
-        ours, beside = figures.ttft_p50_ms, figures.ttft_mean_ms
-    elif figure == "tpot":
-        ours, beside = figures.tpot_p50_ms, figures.tpot_mean_ms
-    elif figure == "rate":
-        ours = figures.rate(run.nominal)
-    else:
-        ours = figures.output_tokens_per_s
-    return Measured(run=run, row=row, figure=figure, ours=ours, beside=beside, reason=run.note)
+    ours = _scored(figures, run)[figure]
+    beside = {"ttft": figures.ttft_mean_ms, "tpot": figures.tpot_mean_ms}.get(figure)
+    return Measured(
+        run=run,
+        row=row,
+        figure=figure,
+        ours=ours,
+        beside=beside,
+        reason=run.note,
+        band=figures.bands.get(figure),
+    )

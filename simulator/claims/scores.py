@@ -52,6 +52,12 @@ class Chosen:
     lost: float
 
 
+def held_share(found: Sequence[Measured], figure: str) -> tuple[int, int]:
+    """Rows of a figure whose measured value lies in the band, and those that have one."""
+    own = [one for one in found if one.counted and one.figure == figure and one.band is not None]
+    return sum(one.band.holds(one.row.value) for one in own if one.band), len(own)
+
+
 def class_of(concurrency: int) -> str:
     """Class of a number of requests at once."""
     return next(name for most, name in CLASSES if concurrency <= most)

@@ -11,7 +11,7 @@ import typer
 
 from reports.quantity import share_text
 from simulator.basis.errors import InputError, unknown_name
-from simulator.cli.claims_measured import say_measured
+from simulator.cli.claims_measured import say_effects, say_measured
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
@@ -127,6 +127,21 @@ def claims(
             "repeatable.",
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MECHANISM",
+            help="With a table: leave out lockstep, host, exchange, skew, padding or client; "
+            "repeatable.",
+        ),
+    ] = None,
+    effects: Annotated[
+        bool, typer.Option("--effects", help="With a table: scores without each mechanism.")
+    ] = False,
+    interval: Annotated[
+        bool,
+        typer.Option("--interval", help="With a table: p10 to p90 of each figure (slower)."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="With --serving: write every scenario here."),
@@ -147,8 +162,16 @@ def claims(
                 f"{table} is a table of measured runs, which goes with --serving and without "
                 "--out; try: v4sim claims --serving FILE.csv"
             )
-        say_measured(table, only or [], json)
+        if effects:
+            say_effects(table, only or [])
+            return
+        say_measured(table, only or [], json, without=without or [], bands=interval)
         return
+    if without or effects or interval:
+        raise InputError(
+            "--without, --effects and --interval go with a table of measured runs, such as: v4sim "
+            "claims --serving FILE.csv --effects"
+        )
     if serving:
         if not say_serving(only or [], out, json):
             raise typer.Exit(1)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.cost.machine_lanes import ShownKernel
     from simulator.cost.question import AskedStep
     from simulator.cost.result import StepResult
+    from simulator.serve.drafted import DraftedCycle
     from workloads.run_stats import RunStats
 
 Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
@@ -51,6 +52,10 @@ Choices = Annotated[
         "simulator.evaluate.choices.write_choices.",
     ),
 ]
+Drafts = Annotated[
+    int | None,
+    typer.Option(help="Decode: time also a cycle with so many drafts, host seams included."),
+]
 OutFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
 ]
@@ -66,6 +71,7 @@ def step(
     fidelity: Fidelity = "tile",
     exact_context: ExactContext = False,
     choices: Choices = None,
+    drafts: Drafts = None,
     kernels: Kernels = False,
     out: OutFolder = None,
     json: JsonFile = None,
@@ -85,7 +91,12 @@ def step(
         new_tokens=new_tokens,
         fidelity=fidelity,
     )
-    _answer(asked, choices, exact_context, kernels, out, json)
+    cycle = None
+    if drafts is not None:
+        from simulator.serve.drafted import drafted_cycle
+
+        cycle = drafted_cycle(asked, drafts)
+    _answer(asked, choices, exact_context, kernels, out, json, cycle)
 
 
 def _answer(
@@ -95,6 +106,7 @@ def _answer(
     kernels: bool,
     out: Path | None,
     json: Path | None,
+    cycle: DraftedCycle | None = None,
 ) -> None:
     """Cost the step, write what was asked for, then print."""
     from reports.terminal import print_step
@@ -108,8 +120,14 @@ def _answer(
     if json is not None:
         from reports.step_json import step_to_json
 
-        save_json(json, step_to_json(result))
+        told = step_to_json(result)
+        save_json(json, told if cycle is None else told | {"drafts": cycle.to_json()})
     print_step(console(), result)
+    if cycle is not None:
+        from reports.text_table import wrapped
+
+        console().print()
+        console().print(wrapped(cycle.sentence, console().width))
     if kernels:
         from reports.kernel_list import print_kernels
 

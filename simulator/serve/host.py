@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,13 @@ class HostTime:
         prepared = self.prompt_ns + self.prompt_request_ns * prompts
         work = self.request_ns * requests
         return max(kernels_ns, self.launch_ns + work) + prepared
+
+    def scaled(self, factor: float) -> HostTime:
+        """A host that takes `factor` as long for everything."""
+        times = {
+            f.name: factor * getattr(self, f.name) for f in fields(self) if f.name[-3:] == "_ns"
+        }
+        return replace(self, **times)
 
     def client_ns(self, prompt_tokens: int) -> float:
         """From a client's request to the queue of the scheduler."""
