@@ -85,8 +85,7 @@ class Capacity:
     def _not_of_the_share(self) -> int:
         """Bytes outside what weights and pools may take that have a term of their own."""
         own = sum(term.nbytes for term in self.question.outside.values())
-        inside = self.question.layout.memory.workspace_inside
-        return own + (0 if inside else self.activation_bytes)
+        return own + self.activation_bytes - self.question.workspace_taken(self.activation_bytes)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -138,8 +137,7 @@ def capacity_of(question: CapacityQuestion) -> Capacity:
 def _stage_capacity(
     question: CapacityQuestion, index: int, stage: Stage, weights: int, activations: int
 ) -> Capacity:
-    inside = question.layout.memory.workspace_inside
-    budget = question.pool_bytes_allowed - weights - (activations if inside else 0)
+    budget = question.pool_bytes_allowed - weights - question.workspace_taken(activations)
     geometry = stage_geometry(question, stage)
     fits = tuple(
         fit_requests(geometry, max(0, budget), load_of(question, part.context_tokens))

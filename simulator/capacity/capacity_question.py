@@ -109,8 +109,21 @@ class CapacityQuestion:
     def pool_bytes_allowed(self) -> int:
         """Device memory for weights and pools (and workspace, by engine) on one chip."""
         own = {name: term.nbytes for name, term in self.outside.items()}
-        there = self.chip.hbm_capacity_bytes - own.pop("runtime", 0)
-        return int(there * self.deployment.memory_share) - sum(own.values())
+        own.pop("runtime", 0)
+        return int(self._there * self.deployment.memory_share) - sum(own.values())
+
+    def workspace_taken(self, activation_bytes: int) -> int:
+        """What a step's activations take of that: all, or what does not fit beside the share."""
+        if self.layout.memory.workspace_inside:
+            return activation_bytes
+        beside = self._there - int(self._there * self.deployment.memory_share)
+        return max(0, activation_bytes - beside)
+
+    @property
+    def _there(self) -> int:
+        """Device memory before weights are loaded."""
+        runtime = self.layout.memory.runtime
+        return self.chip.hbm_capacity_bytes - (runtime.nbytes if runtime else 0)
 
 
 def ask_capacity(
