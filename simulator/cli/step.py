@@ -110,9 +110,12 @@ def _answer(
 ) -> None:
     """Cost the step, write what was asked for, then print."""
     from reports.terminal import print_step
+    from reports.text_table import wrapped
+    from simulator.cost.energy import step_energy
 
     with error_console().status("costing the step"):
         result = _costed(asked, choices, exact)
+    energy = step_energy(result, asked.chip)
     files = None
     if out is not None:
         steps = [(asked.question.phase.capitalize(), result)]
@@ -120,13 +123,12 @@ def _answer(
     if json is not None:
         from reports.step_json import step_to_json
 
-        told = step_to_json(result)
+        told = step_to_json(result) | {"energy": energy.to_json()}
         save_json(json, told if cycle is None else told | {"drafts": cycle.to_json()})
     print_step(console(), result)
+    console().print()
+    console().print(wrapped(energy.sentence, console().width), style="dim")
     if cycle is not None:
-        from reports.text_table import wrapped
-
-        console().print()
         console().print(wrapped(cycle.sentence, console().width))
     if kernels:
         from reports.kernel_list import print_kernels
