@@ -71,7 +71,7 @@ def figures_of(run: ServingRun) -> Figures:
     done = requests.finished
     begin = int(requests.column("arrival_ns")[done].min(initial=run.end_ns))
     span_s = max(1, run.end_ns - begin) / 1e9
-    ttft, tpot = requests.ttft_ns() / 1e6, requests.tpot_ns() / 1e6
+    ttft, tpot = requests.client_ttft_ns() / 1e6, requests.tpot_ns() / 1e6
     return Figures(
         ttft_p50_ms=float(np.median(ttft)),
         ttft_mean_ms=float(ttft.mean()),

@@ -176,11 +176,12 @@ class Latencies:
     """Spreads over finished requests; None where none has such a time. `itl_ms` is over tokens.
 
     Assumes: TTFT runs from a request's arrival at the server to the end of the step that makes its
-        first token; what lies between server and client (network, HTTP, tokenizer, streaming) is
-        not in it and comes on top for a client.
+        first token; that of the client begins when it sends the request, with HTTP and tokenizer as
+        the engine's host section says; network and streaming are in neither.
     """
 
     ttft_s: Spread | None
+    client_ttft_s: Spread | None
     tpot_ms: Spread | None
     itl_ms: Spread | None
     latency_s: Spread | None
@@ -325,6 +326,7 @@ def _latencies(run: ServingRun) -> Latencies:
     gaps, weights = token_gaps(run.steps, requests)
     return Latencies(
         ttft_s=spread_of(requests.ttft_ns() / 1e9),
+        client_ttft_s=spread_of(requests.client_ttft_ns() / 1e9),
         tpot_ms=spread_of(requests.tpot_ns() / 1e6),
         itl_ms=weighted_spread(gaps / 1e6, weights),
         latency_s=spread_of(requests.latency_ns() / 1e9),

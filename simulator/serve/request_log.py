@@ -9,6 +9,7 @@ from simulator.serve.live_request import UNSET, LiveRequest
 
 Ints = NDArray[np.int64]
 COLUMNS = (
+    "sent_ns",
     "arrival_ns",
     "admitted_ns",
     "first_token_ns",
@@ -57,6 +58,11 @@ class RequestLog:
         """Time to first token of finished requests, from their arrival at the server."""
         done = self.finished
         return self.column("first_token_ns")[done] - self.column("arrival_ns")[done]
+
+    def client_ttft_ns(self) -> Ints:
+        """The same from the moment at which the client sent the request."""
+        done = self.finished
+        return self.column("first_token_ns")[done] - self.column("sent_ns")[done]
 
     def tpot_ns(self) -> NDArray[np.float64]:
         """Mean time of a further token of finished requests with two tokens and more."""
