@@ -110,7 +110,7 @@ def _latencies(served: Served) -> TextTable:
     ]
     return TextTable(
         title="Latency",
-        note="From arrival at the server; the client's begins when it sends, before HTTP and tokenizer.",
+        note="From arrival at the server; the client's begins when it sends, before the tokenizer.",
         headings=("", "mean", "p50", "p90", "p99", "most"),
         rows=tuple((name, *_spread(spread)) for name, spread in rows),
     )
