@@ -69,7 +69,7 @@ def figures_of(run: ServingRun) -> Figures:
     """Figures of a run that is over."""
     requests = run.requests
     done = requests.finished
-    begin = int(requests.column("arrival_ns")[done].min(initial=run.end_ns))
+    begin = int(requests.sent_ns().min(initial=run.end_ns))
     span_s = max(1, run.end_ns - begin) / 1e9
     ttft, tpot = requests.client_ttft_ns() / 1e6, requests.tpot_ns() / 1e6
     return Figures(

@@ -293,9 +293,8 @@ def summarize(run: ServingRun) -> Summary:
 
 
 def _span(run: ServingRun) -> tuple[int, float]:
-    """First arrival in ns, and seconds from it to the end."""
-    arrivals = run.requests.column("arrival_ns")[run.requests.finished]
-    begin = int(arrivals.min(initial=run.end_ns))
+    """When the first request was sent in ns, and seconds from then to the end."""
+    begin = int(run.requests.sent_ns().min(initial=run.end_ns))
     return begin, max(1, run.end_ns - begin) / 1e9
 
 

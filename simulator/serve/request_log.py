@@ -59,10 +59,14 @@ class RequestLog:
         done = self.finished
         return self.column("first_token_ns")[done] - self.column("arrival_ns")[done]
 
+    def sent_ns(self) -> Ints:
+        """When clients sent the finished requests: their arrival where nothing lies between."""
+        sent, arrival = self.column("sent_ns"), self.column("arrival_ns")
+        return np.where(sent == UNSET, arrival, sent)[self.finished]
+
     def client_ttft_ns(self) -> Ints:
-        """The same from the moment at which the client sent the request."""
-        done = self.finished
-        return self.column("first_token_ns")[done] - self.column("sent_ns")[done]
+        """Time to first token of finished requests, from the moment that the client sent them."""
+        return self.column("first_token_ns")[self.finished] - self.sent_ns()
 
     def tpot_ns(self) -> NDArray[np.float64]:
         """Mean time of a further token of finished requests with two tokens and more."""
