@@ -50,6 +50,10 @@ def serve(
         Path | None,
         typer.Option(metavar="DIR", help="Write page, Parquet tables and summary here."),
     ] = None,
+    interval: Annotated[
+        bool,
+        typer.Option("--interval", help="Print p10 to p90 of the medians and the rate (slower)."),
+    ] = False,
     like: Annotated[
         str | None,
         typer.Option(
@@ -149,8 +153,20 @@ def serve(
         error.exit_code = DOES_NOT_FIT
         raise
     _answer(found, out, json)
+    if interval:
+        _say_bands(run)
     if not found.summary.lawful:
         raise typer.Exit(1)
+
+
+def _say_bands(run: ServingRun) -> None:
+    from simulator.serve.interval import run_bands, serving_figures
+
+    with error_console().status("serving the slow ends"):
+        bands = run_bands(run, serving_figures, run.trace)
+    console().print("\np10 to p90, of kernels, host and acceptance", style="bold")
+    for name, band in bands.items():
+        console().print(f"{name}: {band.low:,.4g} to {band.high:,.4g}")
 
 
 def _run(scenario: Scenario | str, changes: list[str]) -> ServingRun:
