@@ -34,7 +34,7 @@ class StateTransfer:
     What is sent follows from the model and its formats: compressed entries and index keys of the
     prompt, the window's rows, and the compressor's rows that are not yet folded into an entry.
 
-    Assumes: state is sent when the prompt is done, over the network links of all chips of the
+    Assumes: state is sent when the prompt is done (or layer by layer beside it), over the network links of all chips of the
         prefill replica together, each rank a part; the tensor ranks of the decode replica share
         what they get among them at no cost. Replicas have links of their own; transfers from one
         follow one another.
@@ -55,6 +55,8 @@ class StateTransfer:
         self.bytes_per_ns = node.scale_out_bytes_per_s * parallel.tensor / 1e9
         self.latency_ns = round(node.scale_out_latency_s * 1e9)
         split = scenario.disaggregation
+        self.by_layer = split is not None and split.transfer == "layer"
+        self.layers = prefill.capacity.question.config.num_hidden_layers
         # One queue for each data rank of each prefill replica.
         links = parallel.data * (split.prefill_replicas if split else 1)
         self._free_ns = [0] * links
@@ -66,8 +68,14 @@ class StateTransfer:
         self.sent_bytes += nbytes
         now = int(self.env.now)
         link = min(range(len(self._free_ns)), key=self._free_ns.__getitem__)
-        begin = max(now, self._free_ns[link])
-        end = begin + self.latency_ns + round(nbytes / self.bytes_per_ns)
+        whole = round(nbytes / self.bytes_per_ns)
+        if self.by_layer:
+            # Sent since the prompt was begun; the last layer's part follows its computation.
+            begin = max(request.admitted_ns, self._free_ns[link])
+            last = now + round(whole / self.layers)
+            end = max(last, begin + whole) + self.latency_ns
+        else:
+            end = max(now, self._free_ns[link]) + self.latency_ns + whole
         self._free_ns[link] = end
         arrived = self.env.timeout(end - now)
         arrived.callbacks.append(lambda _: self.arrive(request))
