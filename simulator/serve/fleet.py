@@ -34,8 +34,8 @@ class StateTransfer:
     What is sent follows from the model and its formats: compressed entries and index keys of the
     prompt, the window's rows, and the compressor's rows that are not yet folded into an entry.
 
-    Assumes: state is sent when the prompt is done (or layer by layer beside it), over the network links of all chips of the
-        prefill replica together, each rank a part; the tensor ranks of the decode replica share
+    Assumes: state is sent when the prompt is done (or layer by layer beside it), over the network
+        links of all chips of the prefill replica together, each rank a part; the tensor ranks of the decode replica share
         what they get among them at no cost. Replicas have links of their own; transfers from one
         follow one another.
     """

@@ -196,8 +196,8 @@ class ServiceLevels(StrictModel):
 class Disaggregation(StrictModel):
     """Prefill on replicas of their own, state sent over the node's network link.
 
-    `transfer`: `at_once` when the prompt is done, or by `layer` beside the computation, so that what
-    is left is the last layer's part, or what the link could not send by then.
+    `transfer`: `at_once` when the prompt is done, or by `layer` beside the computation, so that
+    what is left is the last layer's part, or what the link could not send by then.
     """
 
     prefill_replicas: Replicas
