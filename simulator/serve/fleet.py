@@ -35,9 +35,9 @@ class StateTransfer:
     prompt, the window's rows, and the compressor's rows that are not yet folded into an entry.
 
     Assumes: state is sent when the prompt is done (or layer by layer beside it), over the network
-        links of all chips of the prefill replica together, each rank a part; the tensor ranks of the decode replica share
-        what they get among them at no cost. Replicas have links of their own; transfers from one
-        follow one another.
+        links of all chips of the prefill replica together, each rank a part; the tensor ranks of
+        the decode replica share what they get among them at no cost. Replicas have links of their
+        own; transfers from one follow one another.
     """
 
     def __init__(
