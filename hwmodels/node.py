@@ -11,7 +11,7 @@ from typing import Literal
 from hwmodels.chip import ChipSpec, find_chip
 from simulator.basis.data_files import find_data_file, is_path, list_data_names, path_beside
 from simulator.basis.errors import InputError
-from simulator.basis.sourced import BytesPerSecond, Count, Seconds
+from simulator.basis.sourced import BytesPerSecond, Count, Ratio, Seconds
 from simulator.basis.yaml_loader import StrictModel, load_yaml
 
 _NODES = Path(__file__).parent / "nodes"
@@ -40,6 +40,13 @@ class Link(StrictModel):
     latency: Seconds
 
 
+class HostSpec(StrictModel):
+    """The processor that launches kernels: how many times as long as an x86 host it takes."""
+
+    processor: str
+    single_thread_time: Ratio
+
+
 class NodeSpec(StrictModel):
     """Chips that share one scale-up domain, and what joins them."""
 
@@ -49,6 +56,7 @@ class NodeSpec(StrictModel):
     scale_up: ScaleUpLink
     host_link: Link
     scale_out: Link
+    host: HostSpec | None = None
 
     @property
     def chip_count(self) -> int:
@@ -86,6 +94,11 @@ class NodeSpec(StrictModel):
     def host_latency_s(self) -> float:
         """Time of an empty transfer to host memory."""
         return self.host_link.latency.si
+
+    @property
+    def host_factor(self) -> float:
+        """Time of single-threaded host work, on an x86 host 1."""
+        return float(self.host.single_thread_time.si) if self.host else 1.0
 
     @property
     def scale_out_bytes_per_s(self) -> float:

@@ -33,7 +33,7 @@ def plan_assumptions(question: PlanQuestion) -> tuple[str, ...]:
             sensitivity.sensitivity,
             step_clock.StepClock,
             deployment.deploy,
-            replica.Replica._admit,
+            replica.Replica.admit,
         ]
     )
     return (*find_model(question.scenario.model).notes, *ours)

@@ -102,6 +102,7 @@ def _latencies(served: Served) -> TextTable:
     waits = served.summary.latencies
     rows = [
         ("time to first token, s", waits.ttft_s),
+        ("the same at the client, s", waits.client_ttft_s),
         ("time per output token, ms", waits.tpot_ms),
         ("between tokens (ITL), ms", waits.itl_ms),
         ("whole answer, s", waits.latency_s),
@@ -109,7 +110,7 @@ def _latencies(served: Served) -> TextTable:
     ]
     return TextTable(
         title="Latency",
-        note="From arrival at the server; network, HTTP and tokenizer come on top for a client.",
+        note="From arrival at the server; the client's begins when it sends, before the tokenizer.",
         headings=("", "mean", "p50", "p90", "p99", "most"),
         rows=tuple((name, *_spread(spread)) for name, spread in rows),
     )

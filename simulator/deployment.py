@@ -15,6 +15,7 @@ from simulator.basis.whole import within
 from simulator.engine.cache_layout import AS_IF_STORED, CacheLayout, ChipNeed
 from simulator.engine.default_engine import default_engine
 from simulator.engine.entry_bytes import find_row_format
+from simulator.engine.exchange import with_exchange
 from simulator.engine.physical_layout import check_pages
 from simulator.engine.profile import EngineProfile, find_profile, layout_of
 from simulator.engine.sizing_rules import WindowSizing
@@ -63,6 +64,7 @@ class Deployment:
     memory_share: float
     stages: int = 1
     context_parallel: int = 1
+    exchange: str | None = None
 
     @property
     def chips(self) -> int:
@@ -145,6 +147,7 @@ def ask_deployment(
     packed_keys: bool = False,
     memory_share: float | None = None,
     max_requests: int | None = None,
+    exchange: str | None = None,
     edits: Sequence[str] | None = None,
 ) -> Deployment:
     """Check and complete a deployment; every fault is one sentence.
@@ -172,7 +175,8 @@ def ask_deployment(
         chip=spec,
         node=node,
         engine=named,
-        profile=profile,
+        profile=with_exchange(profile, exchange, parallel),
+        exchange=exchange,
         layout=_sized(layout, max_requests, packed_keys, profile.name),
         parallel=parallel,
         formats=formats,

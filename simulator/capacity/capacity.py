@@ -82,6 +82,12 @@ class Capacity:
         return self.whole_requests >= self.wanted
 
     @property
+    def _not_of_the_share(self) -> int:
+        """Bytes outside what weights and pools may take that have a term of their own."""
+        own = sum(term.nbytes for term in self.question.outside.values())
+        return own + self.activation_bytes - self.question.workspace_taken(self.activation_bytes)
+
+    @property
     def terms(self) -> tuple[Term, ...]:
         """Memory of the chip, term by term; they add up to its capacity."""
         share = self.question.deployment.memory_share
@@ -99,9 +105,13 @@ class Capacity:
                 nbytes=max(0, self.budget_bytes),
                 about="what is left for the pools",
             ),
+            *(
+                Term(name=name, nbytes=term.nbytes, about=term.origin)
+                for name, term in self.question.outside.items()
+            ),
             Term(
                 name="left to the runtime",
-                nbytes=self.reserve_bytes,
+                nbytes=self.reserve_bytes - self._not_of_the_share,
                 about=f"the engine takes {100 * share:g}% of memory",
             ),
             *([missing] if self.budget_bytes < 0 else []),
@@ -127,7 +137,7 @@ def capacity_of(question: CapacityQuestion) -> Capacity:
 def _stage_capacity(
     question: CapacityQuestion, index: int, stage: Stage, weights: int, activations: int
 ) -> Capacity:
-    budget = question.pool_bytes_allowed - weights - activations
+    budget = question.pool_bytes_allowed - weights - question.workspace_taken(activations)
     geometry = stage_geometry(question, stage)
     fits = tuple(
         fit_requests(geometry, max(0, budget), load_of(question, part.context_tokens))

@@ -10,7 +10,7 @@ from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError, UndividedError
 from simulator.basis.whole import within
 from simulator.deployment import Deployment, Formats, ask_deployment
-from simulator.engine.cache_layout import CacheLayout
+from simulator.engine.cache_layout import CacheLayout, OutsideCache
 from simulator.engine.sizing_rules import WindowSizing
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.parallel import ParallelLayout
@@ -95,9 +95,35 @@ class CapacityQuestion:
         return max(part.context_tokens for part in self.contexts)
 
     @property
+    def outside(self) -> dict[str, OutsideCache]:
+        """Memory of a chip that is neither weights, activations nor cache, by term."""
+        memory, chip = self.layout.memory, self.chip
+        repacks = self.formats.expert == "fp4" and chip.matrix_flops_per_s("fp4") is None
+        terms = {
+            "runtime": memory.runtime,
+            "repacked experts": memory.repacked if repacks else None,
+        }
+        return {name: term for name, term in terms.items() if term is not None}
+
+    @property
     def pool_bytes_allowed(self) -> int:
-        """Device memory that the engine may use on one chip."""
-        return int(self.chip.hbm_capacity_bytes * self.deployment.memory_share)
+        """Device memory for weights and pools (and workspace, by engine) on one chip."""
+        own = {name: term.nbytes for name, term in self.outside.items()}
+        own.pop("runtime", 0)
+        return int(self._there * self.deployment.memory_share) - sum(own.values())
+
+    def workspace_taken(self, activation_bytes: int) -> int:
+        """What a step's activations take of that: all, or what does not fit beside the share."""
+        if self.layout.memory.workspace_inside:
+            return activation_bytes
+        beside = self._there - int(self._there * self.deployment.memory_share)
+        return max(0, activation_bytes - beside)
+
+    @property
+    def _there(self) -> int:
+        """Device memory before weights are loaded."""
+        runtime = self.layout.memory.runtime
+        return self.chip.hbm_capacity_bytes - (runtime.nbytes if runtime else 0)
 
 
 def ask_capacity(

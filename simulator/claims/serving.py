@@ -139,10 +139,10 @@ class _Served:
 
     @property
     def ttft_s(self) -> float:
-        """Mean time to first token."""
+        """Mean time to first token, at the client."""
         assert self.summary is not None
-        assert self.summary.latencies.ttft_s is not None
-        return self.summary.latencies.ttft_s.mean
+        assert self.summary.latencies.client_ttft_s is not None
+        return self.summary.latencies.client_ttft_s.mean
 
     @property
     def tpot_ms(self) -> float:

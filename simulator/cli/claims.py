@@ -11,6 +11,7 @@ import typer
 
 from reports.quantity import share_text
 from simulator.basis.errors import InputError, unknown_name
+from simulator.cli.claims_measured import say_effects, say_measured
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
@@ -108,13 +109,39 @@ _INDENT = 35
 
 
 def claims(
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE.csv]",
+            help="With --serving: measured runs of this table, mapped to scenarios by recipes.",
+        ),
+    ] = None,
     serving: Annotated[
         bool, typer.Option("--serving", help="Published serving results instead: each is served.")
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN", help="With --serving: this run alone; repeatable."),
+        typer.Option(
+            metavar="RUN",
+            help="With --serving: this run alone (of a table: those with this in their names); "
+            "repeatable.",
+        ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MECHANISM",
+            help="With a table: leave out lockstep, host, exchange, skew, padding or client; "
+            "repeatable.",
+        ),
+    ] = None,
+    effects: Annotated[
+        bool, typer.Option("--effects", help="With a table: scores without each mechanism.")
+    ] = False,
+    interval: Annotated[
+        bool,
+        typer.Option("--interval", help="With a table: p10 to p90 of each figure (slower)."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="With --serving: write every scenario here."),
@@ -124,10 +151,27 @@ def claims(
     """Print every published figure beside ours, one line each, and the statements that are wrong.
 
     With --serving: throughput, latency and capacity of published runs, from scenarios that
-    v4sim serve takes (--out). Exit code 1 when a figure is not met or leaves its band.
+    v4sim serve takes (--out). Exit code 1 when a figure is not met or leaves its band. With a table
+    of measured runs each row prints the scenario that it became, or why it is not mapped.
 
     Example: v4sim claims --serving --out out/published
     """
+    if table is not None:
+        if not serving or out is not None:
+            raise InputError(
+                f"{table} is a table of measured runs, which goes with --serving and without "
+                "--out; try: v4sim claims --serving FILE.csv"
+            )
+        if effects:
+            say_effects(table, only or [])
+            return
+        say_measured(table, only or [], json, without=without or [], bands=interval)
+        return
+    if without or effects or interval:
+        raise InputError(
+            "--without, --effects and --interval go with a table of measured runs, such as: v4sim "
+            "claims --serving FILE.csv --effects"
+        )
     if serving:
         if not say_serving(only or [], out, json):
             raise typer.Exit(1)

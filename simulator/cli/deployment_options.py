@@ -49,6 +49,14 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "pp": (_option(int, "Pipeline stages."), 1),
     "cp": (_option(int, "Ranks of a tensor group that share a request's entries."), 1),
     "engine": (Engine, None),
+    "exchange": (
+        _option(
+            str | None,
+            "Tokens to experts of other data ranks: deepep, gathered (ep 1) or fused [default: "
+            "the engine's].",
+        ),
+        None,
+    ),
     "kv_dtype": (
         _option(
             str | None,

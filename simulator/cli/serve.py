@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simulator.basis.errors import DoesNotFitError
+from simulator.basis.errors import DoesNotFitError, InputError
 from simulator.cli.options import (
     JsonFile,
     command_line,
@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from reports.memory_text import TextTable
     from reports.served import Served
     from simulator.serve.run import Progress, ServingRun
+    from simulator.serve.scenario import Scenario
 
 DOES_NOT_FIT = 3
 
 
+_LIKE = "Like a benchmark tool"
+
+
 def serve(
     scenario: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="SCENARIO",
+            metavar="[SCENARIO]",
             help="Path to YAML, or one that ships: agents, chat, documents, fixed-8k1k.",
         ),
-    ],
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,6 +50,62 @@ def serve(
         Path | None,
         typer.Option(metavar="DIR", help="Write page, Parquet tables and summary here."),
     ] = None,
+    interval: Annotated[
+        bool,
+        typer.Option("--interval", help="Print p10 to p90 of the medians and the rate (slower)."),
+    ] = False,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of a scenario: what sglang-bench, vllm-bench or aiperf sends.",
+            rich_help_panel=_LIKE,
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model.", rich_help_panel=_LIKE)] = None,
+    chip: Annotated[str | None, typer.Option(help="Chip.", rich_help_panel=_LIKE)] = None,
+    count: Annotated[int, typer.Option(help="Chips; count = tp x dp.", rich_help_panel=_LIKE)] = 1,
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            help="Tensor-parallel degree [default: what dp leaves].", rich_help_panel=_LIKE
+        ),
+    ] = None,
+    dp: Annotated[
+        int, typer.Option(help="Attention-data-parallel degree.", rich_help_panel=_LIKE)
+    ] = 1,
+    ep: Annotated[
+        int | None,
+        typer.Option(
+            help="Expert-parallel degree [default: all ranks if dp > 1].", rich_help_panel=_LIKE
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine [default: the chip's].", rich_help_panel=_LIKE)
+    ] = None,
+    input_tokens: Annotated[
+        int,
+        typer.Option(
+            "--input", help="Nominal input length, as the tool reads it.", rich_help_panel=_LIKE
+        ),
+    ] = 1024,
+    output_tokens: Annotated[
+        int, typer.Option("--output", help="Nominal output length.", rich_help_panel=_LIKE)
+    ] = 1024,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Requests at once [default: all].", rich_help_panel=_LIKE)
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Requests a second, in place of a concurrency.", rich_help_panel=_LIKE),
+    ] = None,
+    prompts: Annotated[
+        int | None,
+        typer.Option(help="Prompts [default: 10 a request at once].", rich_help_panel=_LIKE),
+    ] = None,
+    range_ratio: Annotated[
+        float | None,
+        typer.Option(help="Range of lengths by the tool's own definition.", rich_help_panel=_LIKE),
+    ] = None,
     json: JsonFile = None,
 ) -> None:
     """Serve a scenario's requests: latencies, throughput, goodput and cost.
@@ -54,26 +114,67 @@ def serve(
 
     Example: v4sim serve chat --set traffic.made.rate_per_s=8 --out out/chat
     """
+    if (scenario is None) == (like is None):
+        raise InputError("give a scenario, or --like a benchmark tool: one of both")
+    asked: Scenario | str
+    if like is not None:
+        from simulator.serve.like import scenario_like
+
+        if model is None or chip is None:
+            raise InputError("--like needs --model and --chip; try --model v4-flash --chip b200")
+        if changes:
+            raise InputError("--set changes a scenario; with --like give the tool's own options")
+        asked = scenario_like(
+            like,
+            model=model,
+            chip=chip,
+            count=count,
+            tp=tp,
+            dp=dp,
+            ep=ep,
+            engine=engine,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            concurrency=concurrency,
+            rate_per_s=rate,
+            prompts=prompts,
+            range_ratio=range_ratio,
+        )
+    else:
+        assert scenario is not None
+        asked = scenario
     from reports.served import served
 
     try:
-        run = _run(scenario, changes or [])
+        run = _run(asked, changes or [])
         with error_console().status("measuring"):
             found = served(run, with_use=out is not None or json is not None)
     except DoesNotFitError as error:
         error.exit_code = DOES_NOT_FIT
         raise
     _answer(found, out, json)
+    if interval:
+        _say_bands(run)
     if not found.summary.lawful:
         raise typer.Exit(1)
 
 
-def _run(scenario: str, changes: list[str]) -> ServingRun:
+def _say_bands(run: ServingRun) -> None:
+    from simulator.serve.interval import run_bands, serving_figures
+
+    with error_console().status("serving the slow ends"):
+        bands = run_bands(run, serving_figures, run.trace)
+    console().print("\np10 to p90, of kernels, host and acceptance", style="bold")
+    for name, band in bands.items():
+        console().print(f"{name}: {band.low:,.4g} to {band.high:,.4g}")
+
+
+def _run(scenario: Scenario | str, changes: list[str]) -> ServingRun:
     from simulator.serve.money import prices_for
     from simulator.serve.run import require_finished, run_scenario
     from simulator.serve.scenario_file import open_scenario
 
-    asked = open_scenario(scenario, changes)
+    asked = open_scenario(scenario, changes) if isinstance(scenario, str) else scenario
     prices_for(asked)  # a price that is not known is said before any work
     with _progress(asked.name) as progress:
         run = run_scenario(asked, progress=progress)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.cost.machine_lanes import ShownKernel
     from simulator.cost.question import AskedStep
     from simulator.cost.result import StepResult
+    from simulator.serve.drafted import DraftedCycle
     from workloads.run_stats import RunStats
 
 Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
@@ -53,7 +54,10 @@ Choices = Annotated[
 ]
 Drafts = Annotated[
     int,
-    typer.Option(help="Decode: draft tokens that a request has verified, and drafted anew."),
+    typer.Option(
+        help="Decode: draft tokens that a request has verified, and drafted anew; also timed as a "
+        "cycle, host seams included."
+    ),
 ]
 OutFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report, tables and timeline here.")
@@ -91,7 +95,12 @@ def step(
         fidelity=fidelity,
         draft_tokens=drafts,
     )
-    _answer(asked, choices, exact_context, kernels, out, json)
+    cycle = None
+    if drafts:
+        from simulator.serve.drafted import drafted_cycle
+
+        cycle = drafted_cycle(asked)
+    _answer(asked, choices, exact_context, kernels, out, json, cycle)
 
 
 def _answer(
@@ -101,12 +110,16 @@ def _answer(
     kernels: bool,
     out: Path | None,
     json: Path | None,
+    cycle: DraftedCycle | None = None,
 ) -> None:
     """Cost the step, write what was asked for, then print."""
     from reports.terminal import print_step
+    from reports.text_table import wrapped
+    from simulator.cost.energy import step_energy
 
     with error_console().status("costing the step"):
         result = _costed(asked, choices, exact)
+    energy = step_energy(result, asked.chip)
     files = None
     if out is not None:
         steps = [(asked.question.phase.capitalize(), result)]
@@ -114,8 +127,13 @@ def _answer(
     if json is not None:
         from reports.step_json import step_to_json
 
-        save_json(json, step_to_json(result))
+        told = step_to_json(result) | {"energy": energy.to_json()}
+        save_json(json, told if cycle is None else told | {"drafts": cycle.to_json()})
     print_step(console(), result)
+    console().print()
+    console().print(wrapped(energy.sentence, console().width), style="dim")
+    if cycle is not None:
+        console().print(wrapped(cycle.sentence, console().width))
     if kernels:
         from reports.kernel_list import print_kernels
 

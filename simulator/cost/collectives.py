@@ -79,7 +79,8 @@ def exchange(demand: Demand, target: Target) -> list[FamilyCall] | None:
 
     Assumes: a decode step takes the low-latency form, any other the high-throughput form.
     Assumes: both forms reach the rates of an all-to-all of NCCL's, which alone were measured.
-    Assumes: every row crosses the link once for each expert that its token picked elsewhere.
+    Assumes: in the high-throughput form a row crosses once for each rank that holds picked experts,
+        in the low-latency form once for each picked expert (DeepEP).
     """
     sizes = _row(demand)
     if dict(sizes)["operation"] != "all_to_all":
@@ -87,7 +88,7 @@ def exchange(demand: Demand, target: Target) -> list[FamilyCall] | None:
     constants = constants_of(demand, target)
     if constants is None:
         return None
-    near, far, latency = _links(demand, target)
+    near, far, latency = peer_links(demand, target)
     links = row(near_bytes_per_s=near, far_s_per_byte=far, latency_s=latency)
     return [FamilyCall(_exchange, constants, (*sizes, *links), derived=True)]
 
@@ -102,6 +103,7 @@ def _exchange(calls: Columns, chip: ChipSpec, c: Mapping[str, float]) -> Parts:
         for name in ("message_bytes", "near_bytes_per_s", "far_s_per_byte", "latency_s", "decode")
     )
     prompt = 1.0 - decode
+    sent = sent * np.where(decode > 0, np.asarray(calls["by_expert"], dtype=np.float64), 1.0)
     share = c["link_share"]
     copied = sent / (c["copy_tb_per_s"] * TERA)
     return Parts(
@@ -125,7 +127,7 @@ def _spans_nodes(demand: Demand, node: NodeSpec | None) -> bool:
     return node is not None and demand.link_span > node.chip_count
 
 
-def _links(demand: Demand, target: Target) -> tuple[float, float, float]:
+def peer_links(demand: Demand, target: Target) -> tuple[float, float, float]:
     """Bytes a second to peers in the node, seconds a byte between nodes, and the latency.
 
     Assumes: peers are picked evenly, so that as many bytes leave the node as peers are outside.

@@ -52,11 +52,14 @@ def memory_of(asked: AskedStep, capacity: Capacity) -> MemoryUse:
     """
     requests = ceil_div(asked.question.batch, asked.deployment.parallel.data)
     (fit,) = capacity.fits
+    # What an engine leaves beside its share holds the workspace, as far as it goes.
+    workspace = capacity.activation_bytes
+    beside = workspace - capacity.question.workspace_taken(workspace)
     return MemoryUse(
         weight_bytes=capacity.weight_bytes,
         state_bytes_by_pool={charge.name: requests * charge.nbytes for charge in fit.charges},
-        workspace_bytes=capacity.activation_bytes,
-        capacity_bytes=capacity.question.pool_bytes_allowed,
+        workspace_bytes=workspace,
+        capacity_bytes=capacity.question.pool_bytes_allowed + beside,
     )
 
 

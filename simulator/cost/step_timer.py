@@ -284,6 +284,7 @@ class StepTimer:
         )
         self._batches: list[StepBatch] = []
         self._known: dict[StepShape, int] = {}
+        self._ranks: dict[tuple[StepShape, int], int] = {}
 
     def total_ps(self, step: StepShape) -> int:
         """Duration of a step of all requests, on the busiest rank."""
@@ -291,15 +292,32 @@ class StepTimer:
             self._known[step] = self._cost(step)
         return self._known[step]
 
+    def rank_ps(self, own: StepShape, everyone: int) -> int:
+        """Duration of a step on a rank with these requests, where all ranks have so many tokens."""
+        key = own, everyone
+        if key not in self._ranks:
+            whole = StepShape(((max(everyone, own.tokens), 0),))
+            self._ranks[key] = self._cost_of(Shapes(own, whole))
+        return self._ranks[key]
+
+    def launches(self, step: StepShape) -> int:
+        """Kernels of a step on the busiest rank, as the engine's list has them."""
+        shapes = Shapes(step.split(self.question.layout.data), step)
+        layers = self._deployment.recorded(shapes).layers
+        return sum(layer.repeats * len(layer.demands) for layer in layers)
+
     def asked_ps(self) -> int:
         """Duration of the step that the question asks for."""
         return self.total_ps(step_of(self.question))
 
     def kernel_by_kernel_ps(self, step: StepShape) -> int:
         """The same as `total_ps`, from a graph of its own and kernel after kernel."""
+        return self._one_by_one_ps(Shapes(step.split(self.question.layout.data), step))
+
+    def _one_by_one_ps(self, shapes: Shapes) -> int:
         layout = self.question.layout
-        whole = self._deployment.graph(step.split(layout.data))
-        graph = shard(whole, layout, step.tokens)
+        whole = self._deployment.graph(shapes.own)
+        graph = shard(whole, layout, shapes.whole.tokens)
         kernels = lower(graph, self.target.profile, self.stats)
         if self.question.fidelity == "cycle":
             prices = cycle_prices(kernels, self.target, graph, self.stats)
@@ -313,7 +331,9 @@ class StepTimer:
     def _cost(self, step: StepShape) -> int:
         if self.question.fidelity == "cycle":
             return self.kernel_by_kernel_ps(step)
-        shapes = Shapes(step.split(self.question.layout.data), step)
+        return self._cost_of(Shapes(step.split(self.question.layout.data), step))
+
+    def _cost_of(self, shapes: Shapes) -> int:
         for place, batch in enumerate(self._batches):
             total_ps = batch.total_ps(shapes)
             if total_ps is not None:
@@ -321,12 +341,12 @@ class StepTimer:
                 self._batches.insert(0, self._batches.pop(place))
                 return total_ps
         if len(self._batches) == _MOST_BATCHES:
-            return self.kernel_by_kernel_ps(step)
+            return self._one_by_one_ps(shapes)
         recorded = self._deployment.recorded(shapes)
         batch = StepBatch(recorded, self.target, by_tiles=self.question.fidelity == "tile")
         self._batches.insert(0, batch)
         total_ps = batch.total_ps(shapes)
-        return self.kernel_by_kernel_ps(step) if total_ps is None else total_ps
+        return self._one_by_one_ps(shapes) if total_ps is None else total_ps
 
 
 def _whole_block(asked: AskedStep) -> ModelConfig:

@@ -160,10 +160,29 @@ class Retention(Cited):
     drafts: DraftRule | None = None
 
 
+class OutsideCache(Cited):
+    """Memory of a chip, in GiB, that is neither weights, activations nor cache."""
+
+    gib: Annotated[float, Field(ge=0, le=64)]
+
+    @property
+    def nbytes(self) -> int:
+        """Whole bytes."""
+        return int(self.gib * 2**30)
+
+
 class MemoryShare(Cited):
-    """Share of device memory that the engine may use for weights, workspace and cache."""
+    """Share of device memory that the engine may use for weights, workspace and cache.
+
+    `runtime`: what is taken before the share is counted (context, communicators). `repacked`: lost
+    where experts in four bits are repacked for half-precision kernels. `workspace_inside`: whether
+    activations come out of the share, or out of what it leaves.
+    """
 
     share: Annotated[float, Field(gt=0, le=1)]
+    runtime: OutsideCache | None = None
+    repacked: OutsideCache | None = None
+    workspace_inside: bool = True
 
 
 class CacheLayout(Cited):

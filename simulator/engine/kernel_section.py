@@ -36,6 +36,7 @@ Program = Literal[
     "all_reduce",
     "gather_scatter",
     "exchange",
+    "fused_moe",
 ]
 
 

@@ -33,6 +33,7 @@ from simulator.engine.kernel_section import (
     MatrixTiles,
     find_section,
 )
+from simulator.engine.serving_section import Batching, HostSection
 
 __all__ = [
     "AttentionTiles",
@@ -88,6 +89,8 @@ class EngineProfile(KernelSection):
     layout: CacheLayout | str = DEFAULT_LAYOUT
     drafts: DraftRule | None = None
     tables: TableRule = NO_TABLES
+    batching: Batching | None = None
+    host: HostSection | None = None
 
     @property
     def measured_name(self) -> str:
@@ -104,6 +107,8 @@ class _SharedKernels(StrictModel):
     layout: CacheLayout | str = DEFAULT_LAYOUT
     drafts: DraftRule | None = None
     tables: TableRule = NO_TABLES
+    batching: Batching | None = None
+    host: HostSection | None = None
     kernels: Annotated[str, Field(min_length=1)]
 
 
@@ -189,7 +194,5 @@ def _read(path: Path) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
-    named = {
-        key: getattr(own, key) for key in ("name", "version", "note", "layout", "drafts", "tables")
-    }
-    return EngineProfile(**named, **shared)
+    kept = {name: getattr(own, name) for name in _SharedKernels.model_fields if name != "kernels"}
+    return EngineProfile(**kept, **shared)

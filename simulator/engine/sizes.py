@@ -31,6 +31,7 @@ from workloads.ops import (
     SparseAttention,
     TopK,
 )
+from workloads.ops.collective import rows_by_expert
 from workloads.work import Work
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
@@ -225,6 +226,29 @@ def _collective(members: Members) -> tuple[Row, ...]:
     )
 
 
+def _exchange(members: Members) -> tuple[Row, ...]:
+    """Of a collective around experts; rows by expert are those of low-latency kernels."""
+    (own,) = _collective(members)
+    return ((*own, ("by_expert", _rows_by_expert(members))),)
+
+
+def _rows_by_expert(members: Members) -> float:
+    """Rows of (token, expert) for each of (token, rank)."""
+    for node, _ in members.nodes:
+        if isinstance(node.op, ExpertCombine):
+            return rows_by_expert(node.op.per_token, node.op.layout)
+        if isinstance(node.op, ExpertDispatch):
+            return rows_by_expert(node.types.inputs[1].shape[1], node.op.layout)
+    return 1.0
+
+
+def _fused_experts(members: Members) -> tuple[Row, ...]:
+    """A layer of experts with the exchange around it in the same kernel."""
+    (own,) = _experts(members)
+    sent = sum(work.link_bytes for _, work in members.nodes)
+    return ((*own, ("message_bytes", sent), ("by_expert", _rows_by_expert(members))),)
+
+
 def operation_of(op: Op) -> Operation:
     """How a node's ranks exchange values."""
     if isinstance(op, AllReduce):
@@ -267,7 +291,8 @@ SIZES: dict[str, Callable[[Members], tuple[Row, ...]]] = {
     "mhc_post": _streams,
     "all_reduce": _collective,
     "gather_scatter": _collective,
-    "exchange": _collective,
+    "exchange": _exchange,
+    "fused_moe": _fused_experts,
     "launch": _launch,
     "pad": _pad,
 }

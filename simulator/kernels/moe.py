@@ -23,11 +23,17 @@ from simulator.kernels.parts import Floats
 FP8 = Operands(activation_bytes=1.0, matrix_type="fp8")
 NVFP4 = Operands(activation_bytes=0.5 + 1 / 16, matrix_type="fp4")
 MXFP4 = Operands(activation_bytes=1.0 + 1 / 32, matrix_type="fp8")
+# Weights in four bits that are turned into half precision on their way to the matrix units.
+HALF = Operands(activation_bytes=2.0, matrix_type="bf16")
 
 # Bytes of the passes, half precision unless quantised to FP8:
 # quantise the input (2 + 1 a token value), activate (gate and up read, 4, result written, 2),
 # quantise that (2 + 1), combine (2 a pair read, 2 a token written).
 SEPARATE_PASSES = Passes(token=5, pair=2, inner=9)
+# Rows that came back are read and added up (2 a pair), and written (2 a token).
+MEGA_PASSES = Passes(token=2, pair=2, inner=0)
+# Nothing is quantised: gate and up read, result written, all in half precision.
+HALF_PASSES = Passes(token=2, pair=2, inner=6)
 # Activation that quantises as it writes: 4 read, 1 written.
 FUSED_QUANTISE_PASSES = Passes(token=5, pair=2, inner=5)
 # Activation in the epilogue of the gate-up GEMM.
@@ -73,6 +79,22 @@ class VllmTritonMoe(TritonMoe):
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
         """By the tokens of the call."""
         return np.where(tokens <= TRITON_SMALL_TOKENS, TRITON_SMALL_TILE, TRITON_TILE)
+
+
+class WeightOnlyTritonMoe(SglangTritonMoe):
+    """Four-bit experts where the matrix units have no such type (Marlin's way): operands stream in
+    four bits, and are multiplied in half precision with activations in half precision.
+
+    Assumes: tiles, pipelines and launches are those of the fused Triton kernel on FP8 experts;
+        turning four bits into half precision hides behind the matrix units.
+    """
+
+    name = "moe_weight_only"
+    operands, passes = HALF, HALF_PASSES
+
+
+# Not fitted: the form of a kernel whose constants are those of the engine's Triton kernel.
+WEIGHT_ONLY = WeightOnlyTritonMoe()
 
 
 class GeneratedMoe(MoeFamily):
@@ -133,6 +155,22 @@ class DeepGemmMoe(MoeFamily):
     def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
         """128 for every call."""
         return np.full(tokens.shape, DENSE_TILE)
+
+
+class MegaMoe(DeepGemmMoe):
+    """DeepGEMM's experts inside its fused exchange: quantising, activation and adding up are
+    epilogues, so that what is left to elementwise work is one pass over the combined rows."""
+
+    name = "moe_mega"
+    passes = MEGA_PASSES
+
+    def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
+        """The smallest power of two that holds an expert's mean tokens, from 8 to 128."""
+        return np.clip(2.0 ** np.ceil(np.log2(mean)), GENERATED_SMALLEST_TILE, DENSE_TILE)
+
+
+# Not fitted: the form of the fused kernel, whose constants are those of DeepGEMM's grouped GEMM.
+MEGA = MegaMoe()
 
 
 class CutlassMoe(MoeFamily):

@@ -46,7 +46,8 @@ def room(question: OffloadQuestion, offload: bool) -> Room:
     asked = question.capacity
     if offload and question.offload_window_ratio is not None:
         asked = with_window_ratio(asked, question.offload_window_ratio)
-    budget = asked.pool_bytes_allowed - weight_bytes(asked)[0] - activation_bytes(asked)
+    taken = asked.workspace_taken(activation_bytes(asked))
+    budget = asked.pool_bytes_allowed - weight_bytes(asked)[0] - taken
     geometry = whole_geometry(question)
     if offload:
         geometry = buffered(geometry, question.buffer_entries, question.host_ratio)

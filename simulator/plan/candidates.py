@@ -77,6 +77,14 @@ class Candidate:
             f"{s.scheduler.max_requests} requests",
             f"{s.scheduler.step_tokens:,}-token steps",
         ]
+        usual = s.parallel.tp * s.parallel.dp if s.parallel.dp > 1 else 1
+        if s.parallel.ep not in (None, usual):
+            parts.append(f"ep{s.parallel.ep}")
+        parts += [
+            word for word in (s.exchange, s.expert_dtype and f"{s.expert_dtype} experts") if word
+        ]
+        if s.speculation is not None:
+            parts.append(f"{s.speculation.draft_tokens} drafts")
         if self.prefill_share:
             parts.append(f"{self.prefill_share:g} prefill a decode replica")
         if s.prefix_cache is not None:
@@ -99,12 +107,40 @@ def candidates(question: PlanQuestion) -> Iterator[Candidate]:
             ):
                 scenario = _scenario(question.scenario, choice.chip, engine, tp, dp)
                 scenario = _limited(scenario, requests, tokens, policy)
-                yield Candidate(
-                    scenario=scenario,
-                    most_chips=choice.most_chips,
-                    prices=prices,
-                    prefill_share=share,
-                )
+                for varied in _varied(question, scenario):
+                    yield Candidate(
+                        scenario=varied,
+                        most_chips=choice.most_chips,
+                        prices=prices,
+                        prefill_share=share,
+                    )
+
+
+def _varied(question: PlanQuestion, base: Scenario) -> Iterator[Scenario]:
+    """A scenario with every expert degree, exchange, expert format and number of drafts."""
+    parallel = base.parallel
+    ranks = parallel.tp * parallel.dp
+    fitting = [n for n in question.expert_parallel if ranks % n == 0]
+    degrees: list[int | None] = [*fitting] or [parallel.ep]
+    drafts: tuple[int | None, ...] = question.drafts or (None,)
+    for ep, exchange, form, number in product(
+        dict.fromkeys(degrees),
+        question.exchanges or (base.exchange,),
+        question.expert_dtypes or (base.expert_dtype,),
+        drafts,
+    ):
+        grouped = parallel.dp > 1 and (ep is None or ep > 1)
+        if (exchange == "gathered") == grouped and exchange is not None:
+            continue  # gathered is for experts split by tensor, the others for expert groups
+        changes: dict[str, object] = {
+            "parallel": parallel.model_copy(update={"ep": ep}),
+            "exchange": exchange if parallel.dp > 1 else None,
+            "expert_dtype": form,
+        }
+        if number is not None and base.speculation is not None:
+            spoken = base.speculation.model_copy(update={"draft_tokens": number})
+            changes["speculation"] = spoken if number else None
+        yield base.model_copy(update=changes)
 
 
 def _layouts(question: PlanQuestion, choice: ChipChoice) -> list[tuple[int, int]]:

@@ -33,7 +33,11 @@ class PlanQuestion(StrictModel):
 
     `engines`: left out, the default one of each chip. `layouts`: (tp, dp) of a replica; left out,
     all powers of two up to a node. `prefill_shares`: of disaggregated plans, prefill replicas for
-    each decode replica. `objective`: the cheapest output tokens, or the fewest chips.
+    each decode replica. `expert_parallel`: degrees of expert parallelism (1: experts split by
+    tensor), `exchanges` and `expert_dtypes`: as of a scenario; a combination that does not go
+    together is left out. `drafts`: drafts a step, 0 for none, with the acceptance of the scenario's
+    speculation. Left out, each is as the scenario has it. `objective`: the cheapest output tokens,
+    or the fewest chips.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -45,6 +49,10 @@ class PlanQuestion(StrictModel):
     step_tokens: Whole8 = (8192,)
     window_policies: tuple[str, ...] = ()
     prefill_shares: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    expert_parallel: tuple[Whole, ...] = ()
+    exchanges: tuple[str, ...] = ()
+    expert_dtypes: tuple[str, ...] = ()
+    drafts: tuple[Annotated[int, Field(ge=0, le=64)], ...] = ()
     objective: Literal["usd", "chips"] = "usd"
 
     @model_validator(mode="after")
@@ -63,11 +71,22 @@ class PlanQuestion(StrictModel):
             raise KeyFaultError(
                 ("scenario",), "plans are laid out as layouts (tp, dp) say: leave pp and cp out"
             )
+        self._check_drafts()
         if self.window_policies and self.scenario.prefix_cache is None:
             raise KeyFaultError(
                 ("window_policies",), "window_policies need a prefix_cache in the scenario"
             )
         return self
+
+    def _check_drafts(self) -> None:
+        most, given = max(self.drafts, default=0), self.scenario.speculation
+        known = len(given.accepted) if given else 0
+        if most > known:
+            raise KeyFaultError(
+                ("drafts",),
+                f"drafts goes up to {most}, but the scenario's speculation says what is accepted "
+                f"of {known}; give {most} values in its 'accepted'",
+            )
 
 
 def list_plans() -> list[str]:

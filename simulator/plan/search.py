@@ -159,7 +159,9 @@ def _deployed(
 
 
 def _prompt_lanes(candidate: Candidate, deployment: DeployedReplica, replicas: int) -> int:
-    return deployment.lanes * candidate.prompt_replicas(replicas)
+    """Prompts that may be computed side by side: each data rank of a step has one."""
+    ranks = candidate.scenario.parallel.dp
+    return deployment.lanes * ranks * candidate.prompt_replicas(replicas)
 
 
 def _once(known: dict[str, DeployedReplica | InputError], candidate: Candidate) -> DeployedReplica:

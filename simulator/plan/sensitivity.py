@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.cost.question import ask
-from simulator.cost.step import cost_step
-from simulator.cost.step_clock import DecodeGroup, PromptChunk, StepClock
 from simulator.plan.outcome import Outcome, outcome_of
 from simulator.serve.deployment import DeployedReplica
+from simulator.serve.interval import ScaledClock, kernel_factors
 from simulator.serve.run import run_scenario
 from simulator.serve.scenario import Scenario
 from workloads.traffic.trace import Trace
 
 TRAFFIC_CHANGES = (0.8, 1.2)
-_CONTEXT = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,27 +20,6 @@ class Sensitivity:
 
     name: str
     outcome: Outcome
-
-
-class ScaledClock(StepClock):
-    """A clock whose steps all take `factor` as long; what it costs is the other one's."""
-
-    def __init__(self, clock: StepClock, factor: float) -> None:
-        self.clock = clock
-        self.factor = factor
-        self.knee_tokens = clock.knee_tokens
-
-    def decode_ns(self, groups: Sequence[DecodeGroup]) -> float:
-        """A decode step."""
-        return self.factor * self.clock.decode_ns(groups)
-
-    def step_ns(self, groups: Sequence[DecodeGroup], chunks: Sequence[PromptChunk]) -> float:
-        """A step with prompts."""
-        return self.factor * self.clock.step_ns(groups, chunks)
-
-    def segment(self, mean: float) -> float:
-        """As of the other clock."""
-        return self.clock.segment(mean)
 
 
 def sensitivity(
@@ -89,26 +64,3 @@ def _scaled(scenario: Scenario, factor: float) -> Scenario:
     else:
         changed = traffic.model_copy(update={"rate_scale": traffic.rate_scale * factor})
     return scenario.model_copy(update={"traffic": changed})
-
-
-def kernel_factors(scenario: Scenario) -> tuple[float, float]:
-    """p10 and p90 of a decode step's time, as factors on what is predicted."""
-    parallel = scenario.parallel
-    asked = ask(
-        model=scenario.model,
-        chip=scenario.chip,
-        count=parallel.tp * parallel.dp,
-        tp=parallel.tp,
-        dp=parallel.dp,
-        ep=parallel.ep,
-        batch=8 * parallel.dp,
-        context=_CONTEXT,
-        engine=scenario.engine,
-        index_dtype=scenario.index_dtype,
-        kv_dtype=scenario.kv_dtype,
-        page_tokens=scenario.page_tokens,
-        expert_dtype=scenario.expert_dtype,
-        fidelity=scenario.fidelity,
-    )
-    step = cost_step(asked)
-    return step.low_ps / step.total_ps, step.high_ps / step.total_ps

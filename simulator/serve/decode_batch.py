@@ -154,6 +154,10 @@ class DecodeBatch:
             self._drop_stale()
         return list(done.values())
 
+    def forget_line(self) -> None:
+        """The clock has changed: times are asked for anew."""
+        self._line = None
+
     def _current_line(self) -> tuple[int, int, float, float]:
         """(first step, step after the last, ns of the first, ns that each further step adds)."""
         if self._line is None:

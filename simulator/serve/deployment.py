@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from hwmodels.node import NodeSpec
 from simulator.basis.errors import DoesNotFitError, InputError, UnsupportedError
@@ -18,6 +18,10 @@ from simulator.cost.step_clock import PromptChunk, StepClock
 from simulator.cost.step_timer import StepTimer
 from simulator.deployment import Deployment
 from simulator.engine.physical_layout import CacheGeometry
+from simulator.serve.decode_batch import Clock
+from simulator.serve.expert_load import DEFAULT_ZIPF, ExpertLoad
+from simulator.serve.host import NO_HOST, HostTime, host_time
+from simulator.serve.rank_clock import BesideClock, Padding, RankClock, unpadded
 from simulator.serve.resources import Resource, resources_of
 from simulator.serve.scenario import Parallel, Scenario
 from simulator.serve.scheduler_rule import SchedulerRule
@@ -55,6 +59,10 @@ class DraftedStep:
         self._passes = passes or draft_tokens
         self._whole_passes = min(layers, self._passes)
 
+    def launches(self, timer: StepTimer, drafter: StepTimer, step: StepShape) -> int:
+        """Kernels of a step with prompts: the backbone's, and those of each pass over all of it."""
+        return timer.launches(step) + self._whole_passes * drafter.launches(step)
+
     def total_ps(self, step: StepShape) -> int:
         """A step of decoding requests (1 + drafts tokens each), of prompts, or of both."""
         window, new_of_decode = self._window, self._drafts + 1
@@ -74,6 +82,10 @@ class DeployedReplica:
 
     `lanes`: batches that are under way at once (pipeline stages); each has `resources` and steps by
     `clock`. `geometry`: the pools of all layers. `asked`: a step of it, as v4sim step costs it.
+    `ranks`: data ranks that step together, each with `resources` of its own; 1 where one
+    representative rank stands for all. `padded` and `beside`: what decode batches are padded to,
+    and what other ranks' tokens add to a step; `skew`: expert rows of the busiest rank over the
+    mean.
     """
 
     clock: StepClock
@@ -83,19 +95,38 @@ class DeployedReplica:
     capacity: Capacity
     geometry: CacheGeometry
     asked: AskedStep
+    ranks: int = 1
+    padded: Padding = unpadded
+    beside: BesideClock | None = None
+    delayer_passes: int = 0
+    skew: float = 1.0
 
     @property
     def cache_tokens(self) -> float:
-        """Tokens of context that the empty pools of all lanes hold."""
+        """Tokens of context that the empty pools of all lanes and ranks hold."""
         grown = [r for r in self.resources if r.units_per_token]
-        return self.lanes * min(r.capacity / r.units_per_token for r in grown)
+        return self.lanes * self.ranks * min(r.capacity / r.units_per_token for r in grown)
+
+    def rank_clock(self) -> Clock:
+        """A clock for one data rank, or for all where one stands for them."""
+        if self.ranks == 1 and self.padded is unpadded:
+            return self.clock
+        return RankClock(
+            self.clock,
+            self.ranks,
+            self.padded,
+            self.beside,
+            self.rule.new_per_request,
+            self.skew,
+        )
 
     def prefill_ns(self, new: int, past: int) -> int:
         """Time to compute new tokens of a prompt alone, in chunks."""
         total, end = 0.0, past + new
         while past < end:
             taken = min(self.rule.step_tokens, end - past)
-            total += self.clock.step_ns([], [PromptChunk(taken, past)])
+            kernels = self.clock.step_ns([], [PromptChunk(taken, past)])
+            total += self.rule.host.prompt_step_ns(kernels, 1, 0)
             total += self.rule.step_overhead_ns
             past += taken
         return round(total)
@@ -106,6 +137,8 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> DeployedRepl
 
     Assumes: pipeline stages are balanced, so that as many batches as there are stages advance side
         by side, each at the pace of the whole model; requests are spread evenly over data ranks.
+    Assumes: data ranks of a replica with pipeline stages, and those that `without: [lockstep]` asks
+        for, are taken as one representative rank.
     """
     parallel = parallel or scenario.parallel
     question = _capacity_question(scenario, parallel)
@@ -120,22 +153,63 @@ def deploy(scenario: Scenario, parallel: Parallel | None = None) -> DeployedRepl
             capacity_bytes=question.pool_bytes_allowed,
         )
     layers = question.config.num_hidden_layers
-    clock, asked = _clock(scenario, parallel, question)
+    timed = _clock(scenario, parallel, question)
+    asked = timed.asked
     geometry = stage_geometry(question, stages_of(layers, 1)[0])
+    ranks = simulated_ranks(scenario, parallel)
+    drafted = scenario.speculation is not None
+    profile = question.deployment.profile
+    batching = profile.batching
     rule = replace(
         scheduler_rule(scenario, parallel),
         swap_ns_per_token=_swap_ns_per_token(question, geometry, asked.node),
         model_positions=question.config.max_position_embeddings,
+        data_ranks=parallel.dp // ranks,
+        host=_host(scenario, timed, drafted, parallel.dp),
+        waits_beside_prompts=batching is not None
+        and batching.beside_prompts == "wait_with_drafts"
+        and drafted,
     )
+    sizes = batching.graph_sizes if batching and "padding" not in scenario.without else None
+    gathers = batching is not None and scenario.scheduler.gathers_prompts
     return DeployedReplica(
-        clock=clock,
+        clock=timed.clock,
         asked=asked,
-        resources=_resources(question, capacity, scenario, parallel),
+        resources=_resources(question, capacity, scenario, parallel, ranks),
         rule=rule,
         lanes=parallel.pp,
         capacity=capacity,
         geometry=geometry,
+        ranks=ranks,
+        padded=partial(sizes.padded, drafted=drafted) if sizes else unpadded,
+        beside=timed.beside if ranks > 1 else None,
+        delayer_passes=batching.delayer_passes if batching and gathers else 0,
+        skew=_skew(scenario, question),
     )
+
+
+def _skew(scenario: Scenario, question: CapacityQuestion) -> float:
+    """Expert rows of the busiest group over the mean; 1 where tokens are not exchanged."""
+    layout = question.parallel
+    if "skew" in scenario.without or layout.data == 1 or layout.expert == 1:
+        return 1.0
+    load = scenario.expert_load or ExpertLoad(zipf=DEFAULT_ZIPF)
+    return load.factor(question.config.n_routed_experts, layout.expert)
+
+
+def simulated_ranks(scenario: Scenario, parallel: Parallel) -> int:
+    """Data ranks that are simulated one by one."""
+    alone = parallel.pp > 1 or "lockstep" in scenario.without
+    return 1 if alone else parallel.dp
+
+
+def _host(scenario: Scenario, timed: _Timed, drafted: bool, ranks: int) -> HostTime:
+    section = timed.asked.deployment.profile.host
+    if "host" in scenario.without or section is None:
+        return NO_HOST
+    launches = 0 if section.prompts_in_graphs else timed.launches()
+    factor = timed.asked.node.host_factor
+    return host_time(section, factor, launches, drafted=drafted, ranks=ranks)
 
 
 def scheduler_rule(scenario: Scenario, parallel: Parallel) -> SchedulerRule:
@@ -182,12 +256,21 @@ def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuesti
         memory_share=scenario.memory_share,
         page_tokens=scenario.page_tokens,
         packed_keys=scenario.packed_keys,
+        exchange=None if "exchange" in scenario.without else scenario.exchange,
     )
 
 
-def _clock(
-    scenario: Scenario, parallel: Parallel, question: CapacityQuestion
-) -> tuple[StepClock, AskedStep]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timed:
+    """What times the steps of a deployment. `launches`: kernels of a step with prompts."""
+
+    clock: StepClock
+    asked: AskedStep
+    beside: BesideClock
+    launches: Callable[[], int]
+
+
+def _clock(scenario: Scenario, parallel: Parallel, question: CapacityQuestion) -> _Timed:
     if parallel.cp > 1:
         raise UnsupportedError(
             f"steps of ranks that share a request's entries (cp {parallel.cp}) are not timed, only "
@@ -197,7 +280,12 @@ def _clock(
     new = 1 + (drafts.draft_tokens if drafts else 0)
     named = (scenario.model, scenario.chip, scenario.engine)
     deployment = replace(question.deployment, stages=1)
-    sizes = (deployment.layout.page_tokens, deployment.parallel, deployment.formats)
+    sizes = (
+        deployment.layout.page_tokens,
+        deployment.parallel,
+        deployment.formats,
+        deployment.exchange,
+    )
     key = _ClockKey((*named, *sizes), deployment)
     return _clock_of(key, scenario.fidelity, new, drafts.passes if drafts else None)
 
@@ -211,46 +299,82 @@ class _ClockKey:
 
 
 @lru_cache(maxsize=64)
-def _clock_of(
-    key: _ClockKey, fidelity: str, new: int, passes: int | None
-) -> tuple[StepClock, AskedStep]:
+def _clock_of(key: _ClockKey, fidelity: str, new: int, passes: int | None) -> _Timed:
     """Clock and a step of a deployment; those that differ in the rest share what it has costed."""
     parallel = key.deployment.parallel
     drafts = new - 1
     check_drafts(key.deployment, drafts, "decode")
     asked = step_of_deployment(key.deployment, "decode", parallel.data, 1024, 1, fidelity, drafts)
-    total_ps = StepTimer(asked).total_ps
-    if new > 1:
-        draft_ps = StepTimer(asked, drafting=True).total_ps
-        window = asked.config.sliding_window
-        layers = asked.config.mtp_layers
-        if asked.config.drafts_blocks and passes not in (None, 1):
-            raise InputError(
-                f"speculation.passes is {passes}, but the DSpark head of {asked.config.name} "
-                "drafts a block in 1 pass; leave passes out"
-            )
-        if asked.config.drafts_blocks:
-            seed_ps = StepTimer(asked, seeding=True).total_ps
-            block = asked.config.dspark_block_size or new - 1
-            drafted = BlockDraftedStep(total_ps, seed_ps, draft_ps, new - 1, window, block)
-            total_ps = drafted.total_ps
-        else:
-            total_ps = DraftedStep(total_ps, draft_ps, new - 1, window, passes, layers).total_ps
+    timer = StepTimer(asked)
+    total_ps, launches = timed_with_drafts(asked, timer, drafts, passes)
     knee = 4 * asked.config.index_topk
-    return StepClock(total_ps, knee, new_per_request=new, data_ranks=parallel.data), asked
+    clock = StepClock(total_ps, knee, new_per_request=new, data_ranks=parallel.data)
+
+    def rank_ps(own: int, everyone: int) -> int:
+        return timer.rank_ps(StepShape(((own, 0),)), everyone)
+
+    return _Timed(clock=clock, asked=asked, beside=BesideClock(rank_ps), launches=launches)
+
+
+def timed_with_drafts(
+    asked: AskedStep, timer: StepTimer, drafts: int, passes: int | None = None
+) -> tuple[Duration, Callable[[], int]]:
+    """Duration of steps with the drafts for the next one, and how many kernels a prompt launches.
+
+    Raises InputError for several passes of a head that drafts a block in one.
+    """
+    if not drafts:
+        return timer.total_ps, partial(timer.launches, _PROMPT)
+    config = asked.config
+    drafter, window = StepTimer(asked, drafting=True), config.sliding_window
+    if not config.drafts_blocks:
+        drafted = DraftedStep(
+            timer.total_ps, drafter.total_ps, drafts, window, passes, config.mtp_layers
+        )
+        return drafted.total_ps, partial(drafted.launches, timer, drafter, _PROMPT)
+    if passes not in (None, 1):
+        raise InputError(
+            f"speculation.passes is {passes}, but the DSpark head of {config.name} drafts a block "
+            "in 1 pass; leave passes out"
+        )
+    seeder = StepTimer(asked, seeding=True)
+    blocks = BlockDraftedStep(
+        timer.total_ps,
+        seeder.total_ps,
+        drafter.total_ps,
+        drafts,
+        window,
+        config.dspark_block_size or drafts,
+    )
+    return blocks.total_ps, partial(_prompt_launches, (timer, seeder, drafter))
+
+
+def _prompt_launches(timers: Sequence[StepTimer]) -> int:
+    """Kernels of a step with prompts, of the backbone and of what drafts."""
+    return sum(timer.launches(_PROMPT) for timer in timers)
+
+
+# A prompt of any length launches the same kernels.
+_PROMPT = StepShape.uniform(1, 1024, 0)
 
 
 def _resources(
-    question: CapacityQuestion, capacity: Capacity, scenario: Scenario, parallel: Parallel
+    question: CapacityQuestion,
+    capacity: Capacity,
+    scenario: Scenario,
+    parallel: Parallel,
+    ranks: int = 1,
 ) -> tuple[Resource, ...]:
-    """Pools of all data ranks together; a lane has its share of a stage's."""
+    """Pools of the data ranks that one of `ranks` stands for; a lane has its share of a stage's."""
     stage = stages_of(question.config.num_hidden_layers, question.stages)[capacity.stage]
     geometry = stage_geometry(question, stage)
     load = load_of(question, question.longest_context)
     most = ceil_div(scenario.scheduler.max_requests, parallel.dp)
     found = resources_of(geometry, capacity.budget_bytes, load, most)
-    factor = parallel.dp / parallel.pp
+    factor = parallel.dp / ranks / parallel.pp
     return tuple(
-        r if r.name == "requests" and parallel.dp == 1 else replace(r, capacity=r.capacity * factor)
+        r
+        if r.name == "requests" and parallel.dp == ranks
+        else replace(r, capacity=r.capacity * factor)
         for r in found
     )

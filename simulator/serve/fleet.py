@@ -18,6 +18,7 @@ from simulator.prefix.window_policy import parse_window_policy
 from simulator.prefix.write_policy import find_write_policy
 from simulator.serve.deployment import DeployedReplica
 from simulator.serve.live_request import LiveRequest
+from simulator.serve.lockstep import Lockstep
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource
 from simulator.serve.replica import Replica
 from simulator.serve.resources import Ledger
@@ -33,10 +34,10 @@ class StateTransfer:
     What is sent follows from the model and its formats: compressed entries and index keys of the
     prompt, the window's rows, and the compressor's rows that are not yet folded into an entry.
 
-    Assumes: state is sent when the prompt is done, over the network links of all chips of the
-        prefill replica together, each rank a part; the tensor ranks of the decode replica share
-        what they get among them at no cost. Replicas have links of their own; transfers from one
-        follow one another.
+    Assumes: state is sent when the prompt is done (or layer by layer beside it), over the network
+        links of all chips of the prefill replica together, each rank a part; the tensor ranks of
+        the decode replica share what they get among them at no cost. Replicas have links of their
+        own; transfers from one follow one another.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class StateTransfer:
         self.bytes_per_ns = node.scale_out_bytes_per_s * parallel.tensor / 1e9
         self.latency_ns = round(node.scale_out_latency_s * 1e9)
         split = scenario.disaggregation
+        self.by_layer = split is not None and split.transfer == "layer"
+        self.layers = prefill.capacity.question.config.num_hidden_layers
         # One queue for each data rank of each prefill replica.
         links = parallel.data * (split.prefill_replicas if split else 1)
         self._free_ns = [0] * links
@@ -65,8 +68,14 @@ class StateTransfer:
         self.sent_bytes += nbytes
         now = int(self.env.now)
         link = min(range(len(self._free_ns)), key=self._free_ns.__getitem__)
-        begin = max(now, self._free_ns[link])
-        end = begin + self.latency_ns + round(nbytes / self.bytes_per_ns)
+        whole = round(nbytes / self.bytes_per_ns)
+        if self.by_layer:
+            # Sent since the prompt was begun; the last layer's part follows its computation.
+            begin = max(request.admitted_ns, self._free_ns[link])
+            last = now + round(whole / self.layers)
+            end = max(last, begin + whole) + self.latency_ns
+        else:
+            end = max(now, self._free_ns[link]) + self.latency_ns + whole
         self._free_ns[link] = end
         arrived = self.env.timeout(end - now)
         arrived.callbacks.append(lambda _: self.arrive(request))
@@ -107,7 +116,8 @@ def prefix_maker(
     runs = TraceRuns(trace)
     rules = cache_rules(wanted, deployment)
     lower = load_tiers(wanted.tiers)[1:] if wanted.tiers else ()
-    nbytes = deployment.cache_tokens * rules.sizes.page_bytes / rules.sizes.page_tokens
+    tokens = deployment.cache_tokens / deployment.ranks
+    nbytes = tokens * rules.sizes.page_bytes / rules.sizes.page_tokens
     loads = deployment.geometry.layout.loads
     timer = RestoreTimer(
         tiers=[device_tier(nbytes), *lower],
@@ -140,7 +150,8 @@ Finished = Callable[[LiveRequest], None]
 
 
 class Fleet:
-    """Replicas; a pipeline lane counts as one. Those that decode come first.
+    """Replicas; a pipeline lane, or a data rank that is simulated, counts as one. Those that decode
+    come first.
 
     With disaggregation, prompts go to prefill replicas, and what they leave over the network to
     decode replicas, which take requests in the order of their arrival there.
@@ -222,17 +233,32 @@ class Fleet:
         found = []
         for _ in range(replicas):
             prefixes = makes()
-            found += [
-                Replica(
-                    self.env,
-                    deployment.clock,
-                    Ledger(deployment.resources),
-                    deployment.rule,
-                    self._finished,
-                    prefixes=prefixes,
-                    jumps=self._jumps,
-                    hand_over=hand_over,
-                )
-                for _ in range(deployment.lanes)
-            ]
+            if deployment.ranks > 1:
+                ranks = [self._lane(deployment, prefixes, hand_over, drives=False)]
+                for _ in range(deployment.ranks - 1):
+                    ranks.append(self._lane(deployment, makes(), hand_over, drives=False))
+                Lockstep(self.env, ranks, delayer_passes=deployment.delayer_passes)
+                found += ranks
+                continue
+            found += [self._lane(deployment, prefixes, hand_over) for _ in range(deployment.lanes)]
         return found
+
+    def _lane(
+        self,
+        deployment: DeployedReplica,
+        prefixes: PrefixSource,
+        hand_over: Finished | None,
+        *,
+        drives: bool = True,
+    ) -> Replica:
+        return Replica(
+            self.env,
+            deployment.rank_clock(),
+            Ledger(deployment.resources),
+            deployment.rule,
+            self._finished,
+            prefixes=prefixes,
+            jumps=self._jumps,
+            hand_over=hand_over,
+            drives=drives,
+        )

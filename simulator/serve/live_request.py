@@ -17,7 +17,8 @@ class LiveRequest:
     it in all, after preemptions again. `shared_tokens`: of its context, those in pages of the
     prefix cache, which it does not hold itself. `received`: its state came from a prefill replica.
     `prefix_tokens`: of its input, those hit when it was first taken, before it ever gave way.
-    `swapped_tokens`: of its state, those that wait in host memory.
+    `swapped_tokens`: of its state, those that wait in host memory. `sent_ns`: when its client sent
+    it; HTTP and the tokenizer lie between that and `arrival_ns`.
     `joined`: decode steps of the replica when it began to decode; it has finished after
     `finish_step`.
     """
@@ -45,9 +46,12 @@ class LiveRequest:
     shared_tokens: int = 0
     received: bool = False
     swapped_tokens: int = 0
+    sent_ns: int = UNSET
 
     def __post_init__(self) -> None:
         self.prompt_tokens = self.prompt_tokens or self.input_tokens
+        if self.sent_ns == UNSET:
+            self.sent_ns = self.arrival_ns
 
     @property
     def waiting_tokens(self) -> int:

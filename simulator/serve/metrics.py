@@ -176,11 +176,12 @@ class Latencies:
     """Spreads over finished requests; None where none has such a time. `itl_ms` is over tokens.
 
     Assumes: TTFT runs from a request's arrival at the server to the end of the step that makes its
-        first token; what lies between server and client (network, HTTP, tokenizer, streaming) is
-        not in it and comes on top for a client.
+        first token; that of the client begins when it sends the request, with HTTP and tokenizer as
+        the engine's host section says; network and streaming are in neither.
     """
 
     ttft_s: Spread | None
+    client_ttft_s: Spread | None
     tpot_ms: Spread | None
     itl_ms: Spread | None
     latency_s: Spread | None
@@ -292,9 +293,8 @@ def summarize(run: ServingRun) -> Summary:
 
 
 def _span(run: ServingRun) -> tuple[int, float]:
-    """First arrival in ns, and seconds from it to the end."""
-    arrivals = run.requests.column("arrival_ns")[run.requests.finished]
-    begin = int(arrivals.min(initial=run.end_ns))
+    """When the first request was sent in ns, and seconds from then to the end."""
+    begin = int(run.requests.sent_ns().min(initial=run.end_ns))
     return begin, max(1, run.end_ns - begin) / 1e9
 
 
@@ -325,6 +325,7 @@ def _latencies(run: ServingRun) -> Latencies:
     gaps, weights = token_gaps(run.steps, requests)
     return Latencies(
         ttft_s=spread_of(requests.ttft_ns() / 1e9),
+        client_ttft_s=spread_of(requests.client_ttft_ns() / 1e9),
         tpot_ms=spread_of(requests.tpot_ns() / 1e6),
         itl_ms=weighted_spread(gaps / 1e6, weights),
         latency_s=spread_of(requests.latency_ns() / 1e9),
@@ -390,7 +391,8 @@ def _levels(run: ServingRun, levels: ServiceLevels) -> tuple[Level, ...]:
 
 def _saturation(run: ServingRun) -> Saturation | None:
     """Of open loops only: in a closed one, requests come no faster than they are answered."""
-    made, traffic = run.scenario.traffic.made, run.scenario.traffic
-    if traffic.concurrency is not None or (made is not None and made.concurrency is not None):
+    traffic = run.scenario.traffic
+    loops = (traffic, traffic.made, traffic.client)
+    if any(one is not None and one.concurrency is not None for one in loops):
         return None
     return saturation_of(run.requests)

@@ -13,6 +13,7 @@ from hwmodels.chip import find_chip
 from hwmodels.chip_price import find_price, priced_as
 from simulator.basis.data_files import is_path, named_after
 from simulator.basis.errors import InputError
+from simulator.serve.deployment import simulated_ranks
 from simulator.serve.run import ServingRun
 from simulator.serve.scenario import Prices, Scenario
 from simulator.serve.tiered_prefixes import DEVICE
@@ -219,11 +220,13 @@ def chip_time(run: ServingRun, seconds: float) -> ChipTime:
 def lane_chips(run: ServingRun) -> list[int]:
     """Chips of every lane of the step logs: those that decode, then those for prompts alone."""
     scenario, split = run.scenario, run.scenario.disaggregation
-    parallel = scenario.parallel
-    chips = [parallel.tp * parallel.dp] * (scenario.replicas * parallel.pp)
+    parallel, ranks = scenario.parallel, run.deployment.ranks
+    lanes = scenario.replicas * parallel.pp * ranks
+    chips = [parallel.tp * parallel.dp // ranks] * lanes
     if split is not None:
         apart = split.prefill_parallel or parallel
-        chips += [apart.tp * apart.dp] * (split.prefill_replicas * apart.pp)
+        each = simulated_ranks(scenario, apart)
+        chips += [apart.tp * apart.dp // each] * (split.prefill_replicas * apart.pp * each)
     return chips
 
 

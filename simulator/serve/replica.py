@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from simulator.cost.step_clock import PromptChunk
 from simulator.serve.decode_batch import Clock, DecodeBatch
+from simulator.serve.host import NO_HOST
 from simulator.serve.live_request import UNSET, LiveRequest
 from simulator.serve.prefix_source import NoPrefixes, PrefixSource, Served
 from simulator.serve.resources import Ledger
@@ -27,7 +29,7 @@ class Replica:
 
     `jumps`: whether equal steps go in one event; a law holds that this changes nothing.
     `hand_over`: a prefill replica calls it with every request whose first token is out, instead of
-    decoding it.
+    decoding it. `drives`: whether it steps by itself; a data rank that steps with others does not.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Replica:
         prefixes: PrefixSource | None = None,
         jumps: bool = True,
         hand_over: Callable[[LiveRequest], None] | None = None,
+        drives: bool = True,
     ) -> None:
         self.env = env
         self.clock = clock
@@ -58,7 +61,9 @@ class Replica:
         self._asleep: simpy.Event | None = None
         self._admissions = 0
         self._is_tight = False
-        self.process = env.process(self._run())
+        self.wake: Callable[[], None] = self._wake
+        if drives:
+            self.process = env.process(self._run())
 
     @property
     def load(self) -> int:
@@ -83,25 +88,28 @@ class Replica:
     def submit(self, request: LiveRequest) -> None:
         """A request arrives, one that is not refused."""
         self.waiting.append(request)
+        self.wake()
+
+    def _wake(self) -> None:
         if self._asleep is not None and not self._asleep.triggered:
             self._asleep.succeed()
 
     def _run(self) -> Generator[Any, Any, None]:
         while True:
-            self._admit()
-            chunks = self._chunks()
+            self.admit()
+            chunks = self.chunks()
             if chunks:
                 yield from self._prompt_step(chunks)
             elif len(self.batch):
                 yield from self._decode_steps()
             elif self.prompts:
-                yield self.env.timeout(max(0, self._next_event_ns() - self.env.now))
+                yield self.env.timeout(max(0, self.next_event_ns() - self.env.now))
             else:
                 self._asleep = self.env.event()
                 yield self._asleep
                 self._asleep = None
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Take requests in order as long as their prompts fit beside all that is held.
 
         Assumes: once a request had to give way, none is taken until another one has ended.
@@ -166,7 +174,7 @@ class Replica:
                 free = min(free, (resource.capacity - used) / resource.units_per_token)
         return max(0.0, free)
 
-    def _chunks(self) -> list[tuple[LiveRequest, int]]:
+    def chunks(self) -> list[tuple[LiveRequest, int]]:
         """Prompts of the next step, and how many of their tokens it computes."""
         if not self.prompts:
             return []
@@ -189,21 +197,23 @@ class Replica:
         start = int(self.env.now)
         decoding = len(self.batch) if self.rule.order == "decode-first" else 0
         if decoding:
-            self._make_room(1)
+            self.make_room(1)
             decoding = len(self.batch)
         groups = self.batch.groups(1) if decoding else []
         parts = [PromptChunk(taken, request.cached_tokens) for request, taken in chunks]
-        duration = self._whole_ns(self.clock.step_ns(groups, parts))
+        kernels = self.clock.step_ns(groups, parts)
+        duration = self._whole_ns(self.rule.host.prompt_step_ns(kernels, len(parts), decoding))
         tokens = sum(taken for _, taken in chunks)
         self.log.add(start, 1, duration, decoding, tokens, len(chunks))
         yield self.env.timeout(duration)
         if decoding:
-            self._finish(self.batch.advance(1))
+            self.finish(self.batch.advance(1))
         for request, taken in chunks:
             if request.order and request in self.prompts:
-                self._computed(request, taken)
+                self.computed(request, taken)
 
-    def _computed(self, request: LiveRequest, tokens: int) -> None:
+    def computed(self, request: LiveRequest, tokens: int) -> None:
+        """A step has computed tokens of a prompt."""
         request.computed_tokens += tokens
         request.prefilled_tokens += tokens
         if request.waiting_tokens:
@@ -224,15 +234,15 @@ class Replica:
             self._end(request)
 
     def _decode_steps(self) -> Generator[Any, Any, None]:
-        if not self._make_room(1):
+        if not self.make_room(1):
             return
         start = int(self.env.now)
         count = self.batch.steps_ahead() if self.jumps else 1
         if count > 1:
-            count = max(1, self._steps_that_fit(count))
-        durations = self.batch.durations(count) + self.rule.step_overhead_ns
+            count = max(1, self.steps_that_fit(count))
+        durations = self._durations(count)
         ends = np.cumsum(durations)
-        until = self._next_event_ns()
+        until = self.next_event_ns()
         if until < start + ends[-1]:
             # The step that is under way when something happens is finished first.
             count = int(np.searchsorted(ends, until - start, side="left")) + 1
@@ -240,21 +250,29 @@ class Replica:
         total = int(ends[count - 1])
         self.log.add(start, count, total, len(self.batch))
         yield self.env.timeout(total)
-        self._finish(self.batch.advance(count))
+        self.finish(self.batch.advance(count))
 
-    def _next_event_ns(self) -> float:
+    def _durations(self, count: int) -> NDArray[np.int64]:
+        kernels = self.batch.durations(count)
+        if self.rule.host is not NO_HOST:
+            times = self.rule.host.decode_ns(kernels.astype(np.float64), len(self.batch))
+            kernels = np.rint(times).astype(np.int64)
+        return kernels + self.rule.step_overhead_ns
+
+    def next_event_ns(self) -> float:
         """Next moment at which the batch may change from outside: arrivals, loads."""
         soonest = self.env.peek()
         for request in self.prompts:
             soonest = min(soonest, request.ready_ns)
         return soonest
 
-    def _steps_that_fit(self, most: int) -> int:
+    def steps_that_fit(self, most: int) -> int:
+        """Decode steps, up to `most`, after which all requests still fit."""
         return self.ledger.steps_that_fit(self.batch.contexts(), self.rule.tokens_per_step, most)
 
-    def _make_room(self, steps: int) -> bool:
+    def make_room(self, steps: int) -> bool:
         """Let the last to come give way until the others fit; False when none is left."""
-        while len(self.batch) and self._steps_that_fit(steps) < steps:
+        while len(self.batch) and self.steps_that_fit(steps) < steps:
             last = max(self.batch.requests.values(), key=lambda request: request.order)
             self._preempt(last)
         return len(self.batch) > 0
@@ -274,7 +292,8 @@ class Replica:
             request.swapped_tokens = request.prompt_tokens - 1
         self.waiting.appendleft(request)
 
-    def _finish(self, done: list[LiveRequest]) -> None:
+    def finish(self, done: list[LiveRequest]) -> None:
+        """Requests whose last token is out."""
         for request in done:
             self.batch.leave(request)
             self._end(request)

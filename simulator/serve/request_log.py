@@ -9,6 +9,7 @@ from simulator.serve.live_request import UNSET, LiveRequest
 
 Ints = NDArray[np.int64]
 COLUMNS = (
+    "sent_ns",
     "arrival_ns",
     "admitted_ns",
     "first_token_ns",
@@ -57,6 +58,15 @@ class RequestLog:
         """Time to first token of finished requests, from their arrival at the server."""
         done = self.finished
         return self.column("first_token_ns")[done] - self.column("arrival_ns")[done]
+
+    def sent_ns(self) -> Ints:
+        """When clients sent the finished requests: their arrival where nothing lies between."""
+        sent, arrival = self.column("sent_ns"), self.column("arrival_ns")
+        return np.where(sent == UNSET, arrival, sent)[self.finished]
+
+    def client_ttft_ns(self) -> Ints:
+        """Time to first token of finished requests, from the moment that the client sent them."""
+        return self.column("first_token_ns")[self.finished] - self.sent_ns()
 
     def tpot_ns(self) -> NDArray[np.float64]:
         """Mean time of a further token of finished requests with two tokens and more."""

@@ -12,6 +12,7 @@ import simpy
 from simulator.basis.errors import InputError
 from simulator.serve.deployment import DeployedReplica, deploy
 from simulator.serve.fleet import Fleet
+from simulator.serve.host import HostTime
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.request_log import RequestLog
 from simulator.serve.scenario import Scenario
@@ -104,6 +105,35 @@ class Arrivals:
         )
 
 
+class FrontDoor:
+    """HTTP and tokenizer in front of all replicas, one request after the other.
+
+    Assumes: one process takes requests in, as SGLang's tokenizer manager does.
+    """
+
+    def __init__(self, env: simpy.Environment, host: HostTime, enter: Submit) -> None:
+        self.env = env
+        self.host = host
+        self.enter = enter
+        self._free_ns = 0
+
+    def submit(self, request: LiveRequest) -> None:
+        """A client sends a request; it enters when it has been read and cut into tokens."""
+        work = round(self.host.client_ns(request.input_tokens))
+        if not work:
+            self.enter(request)
+            return
+        now = int(self.env.now)
+        self._free_ns = max(now, self._free_ns) + work
+        event = self.env.timeout(self._free_ns - now)
+
+        def arrive(_: object) -> None:
+            request.arrival_ns = int(self.env.now)
+            self.enter(request)
+
+        event.callbacks.append(arrive)
+
+
 def _is_root(trace: Trace) -> np.ndarray:
     return trace.parent == NO_REQUEST
 
@@ -185,7 +215,9 @@ def run_scenario(
         log.write(request, fleet.homes.pop(request.index))
         over(request)
 
-    def submit(request: LiveRequest) -> None:
+    door = FrontDoor(env, deployment.rule.host, lambda request: enter(request))
+
+    def enter(request: LiveRequest) -> None:
         if not fleet.submit(request):
             log.write(request, -1)
             over(request)
@@ -194,7 +226,7 @@ def run_scenario(
     arrivals = Arrivals(
         env,
         trace,
-        submit,
+        door.submit,
         rate_scale=scenario.traffic.rate_scale,
         sessions_at_once=_sessions_at_once(scenario),
         longest_wait_ns=_ns(scenario.traffic.longest_wait_s),
@@ -218,9 +250,11 @@ def run_scenario(
 
 
 def _sessions_at_once(scenario: Scenario) -> int | None:
-    made = scenario.traffic.made
+    made, client = scenario.traffic.made, scenario.traffic.client
     if scenario.traffic.concurrency is not None:
         return scenario.traffic.concurrency
+    if client is not None:
+        return client.concurrency
     return made.concurrency if made is not None else None
 
 

@@ -16,6 +16,8 @@ from simulator.basis.data_files import is_path
 from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel, load_yaml
 from simulator.engine.default_engine import DEFAULT_ENGINE, default_engine
+from simulator.serve.client import Client
+from simulator.serve.expert_load import ExpertLoad
 from workloads.traffic.synth_spec import SynthSpec, synth_spec
 
 Whole = Annotated[int, Field(gt=0, le=2**40)]
@@ -25,6 +27,7 @@ Positive = Annotated[float, Field(gt=0)]
 FILES = (
     *(("", "model"), ("", "chip"), ("", "engine"), ("", "prices")),
     *(("traffic", "trace"), ("prefix_cache", "tiers")),
+    *(("expert_load", "shares"), ("expert_load", "recorder")),
 )
 # Each is simulated by itself.
 Replicas = Annotated[int, Field(gt=0, le=4096)]
@@ -75,7 +78,8 @@ class FixedShape(StrictModel):
 
 
 class Traffic(StrictModel):
-    """What is asked: a trace file, `made` requests of given lengths, or `synth`etic sessions.
+    """What is asked: a trace file, `made` requests of given lengths, `synth`etic sessions, or what
+    a benchmark `client` sends.
 
     `synth`: `kind` (agent, chat or single) and parameters as of v4sim trace synth, with `_` for
     `-`; seeded by the scenario. `concurrency` closes the loop over a trace's sessions; `first`
@@ -87,6 +91,7 @@ class Traffic(StrictModel):
     trace: str | None = None
     made: FixedShape | None = None
     synth: dict[str, int | float | str] | None = None
+    client: Client | None = None
     rate_scale: Positive = 1.0
     concurrency: Whole | None = None
     longest_wait_s: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -100,12 +105,13 @@ class Traffic(StrictModel):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        given = [name for name in ("trace", "made", "synth") if getattr(self, name) is not None]
+        sources = ("trace", "made", "synth", "client")
+        given = [name for name in sources if getattr(self, name) is not None]
         if len(given) != 1:
             both = " and ".join(given) or "none"
             raise KeyFaultError(
                 ("trace",),
-                f"give one of trace, made (what requests look like) and synth, not {both}",
+                f"give one of trace, made (what requests look like), synth and client, not {both}",
             )
         if self.synth is not None:
             _spec(self.synth, 0)
@@ -127,14 +133,23 @@ def _spec(given: Mapping[str, int | float | str], seed: int) -> SynthSpec:
         raise KeyFaultError(("synth",), f"synth: {error.message}") from None
 
 
+Mechanism = Literal["lockstep", "host", "exchange", "skew", "padding"]
+
+
 class Scheduler(StrictModel):
-    """Limits and order of a replica's steps."""
+    """Limits and order of a replica's steps.
+
+    `step_tokens` and `max_requests`: of a data rank, and of all. `gathers_prompts`: prompts wait a
+    while until every data rank has one (SGLang's prefill delayer). `step_overhead_us` comes on top
+    of what the engine's host does.
+    """
 
     max_requests: Whole = 256
     step_tokens: Whole = 8192
     order: Literal["decode-first", "prefill-first"] = "decode-first"
     preempt: Literal["recompute", "swap"] = "recompute"
     step_overhead_us: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    gathers_prompts: bool = False
 
 
 class Speculation(StrictModel):
@@ -186,9 +201,14 @@ class ServiceLevels(StrictModel):
 
 
 class Disaggregation(StrictModel):
-    """Prefill on replicas of their own, state sent over the node's network link."""
+    """Prefill on replicas of their own, state sent over the node's network link.
+
+    `transfer`: `at_once` when the prompt is done, or by `layer` beside the computation, so that
+    what is left is the last layer's part, or what the link could not send by then.
+    """
 
     prefill_replicas: Replicas
+    transfer: Literal["at_once", "layer"] = "at_once"
     prefill_parallel: Parallel | None = None
 
 
@@ -206,6 +226,8 @@ class Prices(StrictModel):
 class Scenario(StrictModel):
     """One serving run.
 
+    `expert_load`: how unevenly experts are picked, where data ranks exchange tokens (absent: a law
+    with its source). `without`: mechanisms that are left out, to see what each contributes.
     `prices`: as given, the name of a shipped one of the chip, `rental`, or a file of such prices.
     """
 
@@ -222,6 +244,8 @@ class Scenario(StrictModel):
     expert_dtype: str | None = None
     page_tokens: Whole | None = None
     packed_keys: bool = False
+    exchange: str | None = None
+    expert_load: ExpertLoad | None = None
     memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
     traffic: Traffic
     scheduler: Scheduler = Scheduler()
@@ -230,6 +254,7 @@ class Scenario(StrictModel):
     service_levels: ServiceLevels = ServiceLevels()
     disaggregation: Disaggregation | None = None
     prices: Prices | str | None = None
+    without: tuple[Mechanism, ...] = ()
     seed: AtLeastZero = 1
 
     @property
@@ -284,7 +309,8 @@ def names_file(keys: tuple[str, ...], value: object) -> bool:
     place = keys if len(keys) == 2 else ("", *keys)
     if place not in FILES or not isinstance(value, str):
         return False
-    return place == ("traffic", "trace") or is_path(value)
+    always = (("traffic", "trace"), ("expert_load", "shares"), ("expert_load", "recorder"))
+    return place in always or is_path(value)
 
 
 def beside(scenario: Path, name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from simulator.serve.host import NO_HOST, HostTime
+
 Order = Literal["decode-first", "prefill-first"]
 
 
@@ -18,6 +20,8 @@ class SchedulerRule:
     every step; `preempt`: what becomes of a request that has to give way, and
     `swap_ns_per_token`: time to read a token of its state back from host memory.
     `model_positions`: longest request that the model can take, None where there is no limit.
+    `host`: what the host's work makes of a step. `waits_beside_prompts`: whether data ranks that
+    step together wait while one of them computes a prompt.
     """
 
     max_requests: int = 256
@@ -30,3 +34,5 @@ class SchedulerRule:
     preempt: Literal["recompute", "swap"] = "recompute"
     swap_ns_per_token: float = 0.0
     model_positions: int | None = None
+    host: HostTime = NO_HOST
+    waits_beside_prompts: bool = False

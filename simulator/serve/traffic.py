@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.basis.errors import InputError
+from simulator.serve.client import Client, VllmBench
 from simulator.serve.scenario import FixedShape, Scenario, Traffic
 from workloads.traffic.readers import read_trace
 from workloads.traffic.synth_files import write_synth
@@ -45,6 +46,8 @@ def _asked(scenario: Scenario) -> Trace:
     traffic = scenario.traffic
     if traffic.made is not None:
         return made_trace(traffic.made, scenario.seed)
+    if traffic.client is not None:
+        return _cut(client_trace(traffic.client), traffic, scenario.seed)
     spec = traffic.synth_spec(scenario.seed)
     if spec is not None:
         return _cut(_drawn(spec), traffic, scenario.seed)
@@ -119,6 +122,37 @@ def made_trace(shape: FixedShape, seed: int) -> Trace:
         run_count=counts,
         notes=notes,
     )
+
+
+def client_trace(client: Client) -> Trace:
+    """Prompts of a benchmark client, no two with a prefix in common; each a session of its own."""
+    inputs, outputs = client.lengths()
+    count = len(inputs)
+    none = np.full(count, NO_TIME, dtype=np.int64)
+    blocks = -(-inputs // MADE_BLOCK_TOKENS)
+    starts = np.concatenate([[0], np.cumsum(blocks)[:-1]]).astype(np.int64)
+    return Trace(
+        name=client.kind,
+        block_tokens=MADE_BLOCK_TOKENS,
+        arrival_ns=none if client.concurrency else _client_arrivals(client, count),
+        delay_ns=np.zeros(count, dtype=np.int64),
+        input_tokens=inputs,
+        output_tokens=outputs,
+        session=np.arange(count, dtype=np.int64),
+        parent=np.full(count, NO_REQUEST, dtype=np.int64),
+        run_offsets=np.arange(count + 1, dtype=np.int64),
+        run_first=starts,
+        run_count=blocks,
+    )
+
+
+def _client_arrivals(client: Client, count: int) -> Ints:
+    """Moments at which prompts are sent: at once, or Poisson (vLLM's: gamma) at a rate."""
+    if client.rate_per_s is None:
+        return np.zeros(count, dtype=np.int64)
+    draw, gap_ns = np.random.default_rng(client.seed), 1e9 / client.rate_per_s
+    shape = client.burstiness if isinstance(client, VllmBench) else 1.0
+    return whole_times(np.cumsum(draw.gamma(shape, gap_ns / shape, count)))
 
 
 def _made_notes(shape: FixedShape, inputs: Ints) -> tuple[str, ...]:

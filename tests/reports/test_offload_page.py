@@ -77,7 +77,7 @@ def test_sentences_say_where_it_turns() -> None:
 
 def test_without_room_the_answer_has_no_throughput() -> None:
     bare = replace(found(), asked=replace(found().asked, plain=None, same_batch=None))
-    assert offload_answer(bare).endswith("requests instead of 112.")
+    assert offload_answer(bare).endswith("requests instead of 108.")
     assert offload_to_json(bare, "stated")["asked"]["gain"] is None
 
 

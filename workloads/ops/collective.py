@@ -116,8 +116,8 @@ class ExpertDispatch(Op):
     """Brings x, ids and weights of the tokens to the ranks that hold their experts.
 
     One data rank: nothing moves. Several, experts split by tensor: all tokens are gathered.
-    Several, with expert groups: an all-to-all sends each (token, expert) row in FP8.
-    Assumes: rows are spread evenly over the expert groups; the tensor group shares the sending.
+    Several, with expert groups: an all-to-all sends a row in FP8 for each (token, rank).
+    Assumes: tokens pick experts of all groups alike; the tensor group shares the sending.
     """
 
     layout: ParallelLayout = ParallelLayout()
@@ -168,7 +168,7 @@ class ExpertDispatch(Op):
 class ExpertCombine(Op):
     """Brings the experts' outputs back to the ranks that own the tokens, summed over all ranks.
 
-    With expert groups and several data ranks: an all-to-all of BF16 rows, one per (token, expert).
+    With expert groups and several data ranks: an all-to-all of BF16 rows, one per (token, rank).
     In the other cases this node is replaced by a reduce-scatter, or nothing moves.
     """
 
@@ -206,12 +206,24 @@ class ExpertCombine(Op):
 
 
 def _exchanged_rows(ids: TensorType, layout: ParallelLayout) -> int:
-    """(token, expert) rows that one rank sends to ranks of other expert groups.
+    """(token, rank) rows that one rank sends to ranks of other expert groups.
 
-    Its share of the data rank's slots, each to every rank of the group that splits the expert.
+    A token that picked several experts of a group crosses once for all of them: of g groups it is
+    expected to reach (g - 1) (1 - ((g - 1) / g)^picks) others. Each row goes to every rank of the
+    group that splits the experts; the ranks of a data rank share the sending.
     """
-    slots = ids.size * layout.expert_tensor
-    return -(-slots * (layout.expert - 1) // (layout.expert * layout.tensor))
+    tokens, picks = ids.shape
+    groups = layout.expert
+    reached = (groups - 1) * (groups**picks - (groups - 1) ** picks)
+    return -(-tokens * reached * layout.expert_tensor // (groups**picks * layout.tensor))
+
+
+def rows_by_expert(picks: int, layout: ParallelLayout) -> float:
+    """How many times as many rows cross where each (token, expert) is sent by itself."""
+    groups = layout.expert
+    if groups == 1:
+        return 1.0
+    return picks / groups / (1 - ((groups - 1) / groups) ** picks)
 
 
 def _own_tokens(rows: Array, layout: ParallelLayout, context: EvalContext) -> Array:

@@ -124,7 +124,7 @@ def test_weights_that_do_not_fit() -> None:
     verdict = judge(capacity(model="v4-pro", chip="h200", contexts="8192"))
     assert verdict.exit_code == DOES_NOT_FIT
     assert (
-        "weights and workspace alone exceed the 124.75 GiB of a chip that the" in verdict.sentence
+        "weights and workspace alone exceed the 133.38 GiB of a chip that the" in verdict.sentence
     )
     assert "--expert-dtype fp4" in verdict.sentence
 
@@ -152,7 +152,7 @@ def test_replicas_run_whole_requests() -> None:
     assert answer.whole_requests == 16
     verdict = judge(answer)
     assert verdict.exit_code == DOES_NOT_FIT
-    assert "(2.57 a replica: 16 whole ones)" in verdict.sentence
+    assert "(2.87 a replica: 16 whole ones)" in verdict.sentence
     assert verdict.sentence.endswith("or --requests 16")
     assert judge(capacity(**options, requests=16)).exit_code == FITS
     needed = 3 * answer.fits[0].request_bytes - answer.budget_bytes

@@ -29,6 +29,7 @@ from simulator.serve.scenario import (
     Prices,
     Scenario,
     ServiceLevels,
+    Speculation,
     Traffic,
 )
 from simulator.serve.traffic import made_trace, trace_of
@@ -105,6 +106,32 @@ def test_bounds_never_prune_the_best_plan(
             assert found.chips == true.chips
         else:
             assert found.usd_per_million_output == true.usd_per_million_output
+
+
+@pytest.mark.parametrize(("ttft_s", "rate"), [(0.8, 12.0), (3.0, 30.0)])
+def test_search_is_exhaustive_with_ranks_exchanges_formats_and_drafts(
+    ttft_s: float, rate: float
+) -> None:
+    base = question(ttft_s, 60.0, rate=rate)
+    spoken = Speculation(draft_tokens=1, accepted=(1.8,))
+    asked = PlanQuestion(
+        name="ranks",
+        scenario=base.scenario.model_copy(update={"speculation": spoken, "engine": "sglang-0.5"}),
+        chips=(ChipChoice(chip="b200", most_chips=8, prices=priced(2.9)),),
+        engines=("sglang-0.5",),
+        layouts=((4, 1), (1, 4)),
+        expert_parallel=(1, 4),
+        exchanges=("deepep", "fused", "gathered"),
+        expert_dtypes=("fp4", "fp8"),
+        drafts=(0, 1),
+    )
+    found = list(candidates(asked))
+    assert {c.scenario.exchange for c in found} == {None, "deepep", "fused", "gathered"}
+    assert len({c.label for c in found}) == len({c.key for c in found})
+    pruned, whole = search(asked), search(asked, exhaustive=True)
+    assert (pruned.best is None) == (whole.best is None)
+    if whole.best is not None and pruned.best is not None:
+        assert pruned.best.usd_per_million_output == whole.best.usd_per_million_output
 
 
 @pytest.mark.parametrize("tp", [4, 8])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,11 @@ def deployment_of(
     }
     # What only the sizing of memory needs stays open.
     return DeployedReplica(
-        **{field.name: given.get(field.name) for field in fields(DeployedReplica)}
+        **{
+            field.name: given.get(field.name)
+            for field in fields(DeployedReplica)
+            if field.name in given or field.default is MISSING
+        }
     )
 
 

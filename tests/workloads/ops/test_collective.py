@@ -14,6 +14,7 @@ from tests.workloads.ops.hand import (
     run,
 )
 from workloads.ops import AllGather, AllReduce, ExpertCombine, ExpertDispatch, ReduceScatter
+from workloads.ops.collective import rows_by_expert
 from workloads.parallel import ParallelLayout
 from workloads.step_shape import StepShape
 from workloads.work import Work
@@ -169,13 +170,13 @@ class TestExpertDispatch:
     @pytest.mark.parametrize(
         ("layout", "rows"),
         [
-            # 60 slots, of which 7/8 lie on other ranks: 52.5.
-            (ParallelLayout(data=8, expert=8), 53),
-            # Two ranks share a data rank's sending: half the slots, 7/8 elsewhere.
-            (ParallelLayout(tensor=2, data=4, expert=8), 27),
-            # Groups of two ranks split each expert: every row goes to both; 3/4 elsewhere.
-            (ParallelLayout(data=8, expert=4), 60 * 2 * 3 // 4),
-            (ParallelLayout(tensor=2, data=4, expert=4), 60 * 2 * 3 // 4 // 2),
+            # 10 tokens reach 7 (1 - (7/8)^6) = 3.858 of 7 other ranks with 6 picks each: 38.6.
+            (ParallelLayout(data=8, expert=8), 39),
+            # Two ranks share a data rank's sending: half of them.
+            (ParallelLayout(tensor=2, data=4, expert=8), 20),
+            # Groups of two ranks split each expert: every row goes to both; 3 (1 - (3/4)^6).
+            (ParallelLayout(data=8, expert=4), 50),
+            (ParallelLayout(tensor=2, data=4, expert=4), 25),
         ],
     )
     def test_demand_of_an_all_to_all_is_fp8_rows(self, layout, rows):
@@ -190,7 +191,7 @@ class TestExpertDispatch:
         ]
         layout = ParallelLayout(data=4, expert=4)
         work = demand(ExpertDispatch(layout, 8), operands, step=UNIFORM)
-        assert work.link_bytes == 12 * 3 // 4 * 64
+        assert work.link_bytes == 5 * 64  # 2 x 2.466 rows
 
 
 class TestExpertCombine:
@@ -226,16 +227,17 @@ class TestExpertCombine:
             vector_ops=10 * 6 * 64,
             input_bytes=(8 * X_BYTES,),
             output_bytes=(X_BYTES,),
-            link_bytes=53 * 64 * 2,
+            link_bytes=39 * 64 * 2,
             link_phases=1,
         )
         both = bf16(("tokens", 4), ("hidden", 64))
         layout = ParallelLayout(data=2, expert=2)
-        assert demand(ExpertCombine(6, layout), [both], step=UNIFORM).link_bytes == 6 * 64 * 2
+        assert demand(ExpertCombine(6, layout), [both], step=UNIFORM).link_bytes == 2 * 64 * 2
 
     def test_demand_of_dispatch_and_combine_is_three_bytes_a_row_and_dim(self):
-        # Facts: 3 d bytes against 6 d inter FLOP a (token, expert).
+        # 3 d bytes a (token, rank); by (token, expert) it were 60 x 3/4 rows.
         layout = ParallelLayout(data=4, expert=4)
         out = demand(ExpertDispatch(layout, 40), [X, IDS, WEIGHTS]).link_bytes
         back = demand(ExpertCombine(6, layout), [bf16(("tokens", 40), ("hidden", 64))]).link_bytes
-        assert out + back == 3 * 64 * (60 * 3 // 4)
+        assert out + back == 3 * 64 * 25
+        assert rows_by_expert(6, layout) == pytest.approx(60 * 3 / 4 / 24.66, rel=1e-3)

@@ -1,0 +1,74 @@
+"""`v4sim claims --serving FILE.csv`: measured serving runs of a table beside what ours serves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simulator.basis.errors import InputError, unknown_name
+from simulator.cli.options import console, error_console, save_json
+
+if TYPE_CHECKING:
+    from simulator.claims.measured import Measured
+
+
+MECHANISMS = ("lockstep", "host", "exchange", "skew", "padding", "client")
+
+
+def say_measured(
+    path: Path, only: Sequence[str], json: Path | None, *, without: Sequence[str], bands: bool
+) -> None:
+    """Serve every run of the table that a recipe maps, and print rows, scores and scenarios."""
+    from reports.measured_text import (
+        measured_columns,
+        measured_records,
+        scenario_lines,
+        score_lines,
+    )
+    from reports.text_table import text_table, wrapped
+
+    unknown = [name for name in without if name not in MECHANISMS]
+    if unknown:
+        raise InputError(unknown_name("mechanism", unknown[0], MECHANISMS))
+    found = _compared(path, only, without, bands)
+    save_json(json, {"measured": measured_records(found)})
+    width = console().width
+    console().print(text_table(measured_columns(found), width))
+    console().print("\nOf the rows that count")
+    for line in score_lines(found):
+        console().print(line, soft_wrap=True)
+    console().print("\nThe scenario of every run, as v4sim serve takes it")
+    for line in scenario_lines(found):
+        console().print(wrapped(line, width, 2), style="dim", markup=False)
+
+
+def say_effects(path: Path, only: Sequence[str]) -> None:
+    """What each mechanism contributes: the scores with all of them, and without each."""
+    from reports.measured_text import effect_line
+
+    console().print("Median off by (bias) of the rows that count", style="bold")
+    for name in ("", *MECHANISMS):
+        found = _compared(path, only, (name,) if name else (), bands=False)
+        words = f"without {name}" if name else "all mechanisms"
+        console().print(effect_line(words, found), soft_wrap=True)
+
+
+def _compared(
+    path: Path, only: Sequence[str], without: Sequence[str], bands: bool
+) -> list[Measured]:
+    from simulator.claims.measured import compare, served
+    from simulator.claims.recipes import load_recipes, read_rows, runs_of
+
+    recipes = load_recipes()
+    runs = runs_of(read_rows(path), recipes)
+    runs = tuple(run for run in runs if not only or any(part in run.name for part in only))
+    found: list[Measured] = []
+    stderr = error_console()
+    for place, run in enumerate(runs):
+        if stderr.is_terminal:
+            stderr.print(f"serving {run.name} ({place + 1} of {len(runs)})", style="dim")
+        found += compare(
+            run, recipes.metrics, lambda one: served(one, without, bands=bands and one.counted)
+        )
+    return found
