@@ -40,7 +40,7 @@ def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(**given: Any) -> Any:
-        from simulator.kernels.user_constants import given_constants
+        from simulator.kernels.user_constants import active_files, given_constants
 
         path = given.pop(NAME)
         if path is not None and not path.is_file():
@@ -48,6 +48,10 @@ def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
                 f"--constants {path}: no such file; 'v4sim calibrate DIR --out FILE' writes one"
             )
         with given_constants(path):
+            if active_files():
+                from simulator.calibration.user_file import check_active_files
+
+                check_active_files()
             return command(**given)
 
     signature = inspect.signature(command, eval_str=True)

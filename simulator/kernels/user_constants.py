@@ -20,9 +20,10 @@ from pydantic import Field
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.atomic import write_text
-from simulator.basis.errors import FileFormatError, InputError
+from simulator.basis.errors import InputError
 from simulator.basis.yaml_loader import StrictModel, compose_yaml, validate_data
-from simulator.kernels.fitted import FamilyFile, check_fitted
+from simulator.kernels.architecture import core_architecture
+from simulator.kernels.fitted import FamilyFile
 
 GIVEN = "V4SIM_CONSTANTS"
 HOME = "V4SIM_HOME"
@@ -49,14 +50,12 @@ class ConstantsFile(StrictModel):
     @property
     def architectures(self) -> set[str]:
         """Core architectures that the file has constants for."""
-        from simulator.kernels.architecture import core_architecture
-
         whole = {name for own in self.families for name in own.architectures}
         return whole | {core_architecture(chip) for chip in self.chips.values()}
 
 
 def read_constants_file(path: Path) -> ConstantsFile:
-    """A user's file, with every value checked against its family; faults name file and line."""
+    """A user's file; faults of its form name file and line, its values are not looked at."""
     try:
         changed_ns = path.stat().st_mtime_ns
     except OSError as error:
@@ -69,29 +68,7 @@ def read_constants_file(path: Path) -> ConstantsFile:
 
 @lru_cache(maxsize=32)
 def _load(path: Path, _changed_ns: int) -> ConstantsFile:
-    from simulator.kernels.registry import find_family
-
-    data, lines = compose_yaml(path)
-    content = validate_data(data, lines, ConstantsFile)
-    for number, own in enumerate(content.families):
-        where = f"{path}:{lines(('families', number))}: {own.family}"
-        try:
-            constants = find_family(own.family).constants
-        except InputError as error:
-            raise FileFormatError(
-                f"{path}:{lines(('families', number))}: {error.message}"
-            ) from None
-        for layer, fits in (("architectures", own.architectures), ("chips", own.chips)):
-            for name, fitted in fits.items():
-                line = lines(("families", number, layer, name))
-                check_fitted(fitted, constants, f"{path}:{line}: {own.family} on {name}")
-        strangers = sorted(set(own.chips) - set(content.chips))
-        if strangers:
-            raise FileFormatError(
-                f"{where} has constants of {', '.join(strangers)}, which the file's 'chips' does "
-                f"not describe, only {', '.join(content.chips) or 'none'}"
-            )
-    return content
+    return validate_data(*compose_yaml(path), ConstantsFile)
 
 
 def write_constants_file(path: Path, content: ConstantsFile) -> None:
@@ -134,7 +111,6 @@ def given_constants(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    read_constants_file(path)
     before = os.environ.get(GIVEN)
     os.environ[GIVEN] = str(path.resolve())
     try:
@@ -173,8 +149,6 @@ def constants_record() -> list[dict[str, str]]:
 
 def check_given_serves(chips: Iterable[ChipSpec]) -> None:
     """Refuse a given file of which no constant can serve any of these chips."""
-    from simulator.kernels.architecture import core_architecture
-
     given = os.environ.get(GIVEN)
     if not given:
         return

@@ -61,7 +61,7 @@ class SglangBench(_Client):
 
     def lengths(self) -> tuple[Lengths, Lengths]:
         """Input and output tokens of every prompt."""
-        draw = np.random.RandomState(self.seed)  # noqa: NPY002 (the tool draws so)
+        draw = np.random.RandomState(self.seed)
         found = [
             draw.randint(max(1, int(most * self.range_ratio)), most + 1, size=self.prompts)
             for most in (self.input_tokens, self.output_tokens)

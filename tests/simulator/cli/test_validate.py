@@ -127,7 +127,7 @@ def test_a_chip_without_calibration_says_so(capsys, tmp_path):
     table(tmp_path, row("mi300x", factor=2), row("h100"))
     data, text = validated(capsys, tmp_path)
     assert "mi300x: no measurement of such cores (cdna3), constants of h200" in text
-    assert "h100: same cores as h200, 3 guessed facts, not fitted on h100" in text
+    assert "h100: same cores as h200, 4 guessed facts, not fitted on h100" in text
     assert [family["constants_of"] for family in data["families"]] == ["hopper", "hopper"]
 
 

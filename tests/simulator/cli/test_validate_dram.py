@@ -60,7 +60,7 @@ def test_a_bad_table_is_one_sentence(capsys, tmp_path, line, header, words):
 
 def test_calibrate_fits_nothing_to_them(capsys, tmp_path):
     table(tmp_path, row())
-    code, _, err = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants")
+    code, _, err = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "constants.yaml")
     assert code == 2
     assert "a table of DRAM runs" in err
     assert not (tmp_path / "constants").exists()

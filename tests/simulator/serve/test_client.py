@@ -15,7 +15,7 @@ from simulator.serve.traffic import client_trace
 def test_sglang_draws_with_the_legacy_generator_inputs_first() -> None:
     client = SglangBench(kind="sglang-bench", input_tokens=8192, output_tokens=1024, prompts=32)
     inputs, outputs = client.lengths()
-    np.random.seed(1)  # noqa: NPY002 (the tool draws so)
+    np.random.seed(1)
     assert inputs.tolist() == np.random.randint(1, 8193, 32).tolist()
     assert outputs.tolist() == np.random.randint(1, 1025, 32).tolist()
 
