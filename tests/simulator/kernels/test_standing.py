@@ -36,7 +36,7 @@ def own_chip(tmp_path, base, **changes):
         ("h200", "calibrated on this chip"),
         ("b200", "calibrated on this chip"),
         ("h100", "same cores as h200, 4 guessed facts, not fitted on h100"),
-        ("h20", "same cores as h200, 8 guessed facts, not fitted on h20"),
+        ("h20", "same cores as h200, 9 guessed facts, not fitted on h20"),
         ("b300", "same cores as b200, 12 guessed facts, not fitted on b300"),
         ("gb300", "same cores as b200, 11 guessed facts, not fitted on gb300"),
         ("mi355x", "no measurement of such cores (cdna4), constants of b200"),
