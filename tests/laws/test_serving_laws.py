@@ -44,24 +44,24 @@ def scenario(**keys: Any) -> Scenario:
 @pytest.mark.parametrize(
     ("keys", "end_ns", "first_ns", "finish_ns"),
     [
-        ({"parallel": {"tp": 8}}, 13515601924, 382422320375, 468688850929),
+        ({"parallel": {"tp": 8}}, 13517284765, 382377748078, 468628701478),
         (
             {
                 "parallel": {"tp": 8},
                 "scheduler": {"order": "prefill-first"},
                 "speculation": {"draft_tokens": 2, "accepted": [1.8, 2.3]},
             },
-            12783366701,
-            382597858945,
-            433353161392,
+            12783347869,
+            382589716473,
+            433347426991,
         ),
         (
             {"parallel": {"tp": 4}, "chip": "b200", "engine": "vllm-0.33"},
-            13440697638,
-            380481885304,
-            451656530835,
+            13440354237,
+            380471782940,
+            451644605056,
         ),
-        ({"parallel": {"tp": 4, "pp": 2}}, 13608130639, 381783391877, 456235966457),
+        ({"parallel": {"tp": 4, "pp": 2}}, 13606105703, 381772040801, 456260545930),
     ],
 )
 def test_one_rank_without_host_is_what_it_was(
