@@ -73,6 +73,16 @@ class ChipSpec(StrictModel):
     power: Power
 
     @property
+    def plain_name(self) -> str:
+        """What the chip's file calls it, without the name of the file or of edits."""
+        return self.name.partition(" (")[0]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is from a file of the user's, or has edits: both stand in its name."""
+        return self.name != self.plain_name
+
+    @property
     def dies(self) -> int:
         """Compute dies in the package."""
         return self.dies_per_package.whole

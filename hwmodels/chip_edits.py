@@ -67,7 +67,7 @@ def edited_chip(chip: ChipSpec, edits: Sequence[str]) -> ChipSpec:
     if faults:
         raise InputError("; ".join(faults))
     text = ", ".join(f"{key}={_amount(value)}" for key, value in values.items())
-    named = f"{chip.name[:-1]}, {text})" if chip.name.endswith(")") else f"{chip.name} ({text})"
+    named = f"{chip.name[:-1]}, {text})" if chip.is_own else f"{chip.name} ({text})"
     return edited.model_copy(update={"name": named})
 
 

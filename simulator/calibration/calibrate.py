@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hwmodels.chip import ChipSpec
-from simulator.calibration.dispatch import RowSet, plain_name
+from simulator.calibration.dispatch import RowSet
 from simulator.calibration.fit import Fit, absolute_errors, cross_validate, drawn_fit, fit_groups
 from simulator.calibration.regimes import regimes_of
 from simulator.kernels.architecture import core_architecture
@@ -85,7 +85,7 @@ def calibrate_chip(
     values = {family: stored.values for family, stored in known.items()}
     same = all(stored.architecture == core_architecture(chip) for stored in known.values())
     fits = drawn_fit(enough, own, values) if same else cross_validate(enough, own)
-    name = plain_name(chip)
+    name = chip.plain_name
     return [
         FamilyFile(family=family, chips={name: summary(found)}) for family, found in fits.items()
     ], few

@@ -124,16 +124,11 @@ _DESCRIBED: ContextVar[Mapping[str, ChipSpec]] = ContextVar("described chips", d
 @contextmanager
 def described_chips(chips: Iterable[ChipSpec]) -> Iterator[None]:
     """Inside the block, tables may name these chips by what their files call them."""
-    token = _DESCRIBED.set({**_DESCRIBED.get(), **{plain_name(chip): chip for chip in chips}})
+    token = _DESCRIBED.set({**_DESCRIBED.get(), **{chip.plain_name: chip for chip in chips}})
     try:
         yield
     finally:
         _DESCRIBED.reset(token)
-
-
-def plain_name(chip: ChipSpec) -> str:
-    """What a chip's file calls it, without the name of the file."""
-    return chip.name.partition(" (")[0]
 
 
 def chip_of(name: str) -> ChipSpec:

@@ -121,9 +121,3 @@ def factors_of(residuals: Floats, calls: Sequence[Situation]) -> tuple[Floats, F
             found = interval_from_quantiles(regime.log_error_p10, regime.log_error_p90)
             low[i], high[i] = found.low, found.high
     return low, high
-
-
-def holds(residuals: Floats, low: Floats, high: Floats) -> np.ndarray:
-    """Whether the measured time lies between predicted x low and predicted x high."""
-    measured_over_predicted = np.exp(-residuals)
-    return (measured_over_predicted >= low) & (measured_over_predicted <= high)

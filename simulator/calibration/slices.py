@@ -35,8 +35,9 @@ Condition = tuple[str, str, str | float]
 class Slice:
     """Rows of a family on a chip that are off to one side; `bias` is of log predicted / measured.
 
-    `bias_unseen` is that of rows that the search did not see, `error_share` the part of the
-    family's squared errors that the bias makes. `cause` is where the model says that time goes.
+    `bias_unseen` is by how much rows are off to the side that a search without them expects,
+    `error_share` the part of the family's squared errors that the bias makes. `cause` is where the
+    model says that time goes.
     """
 
     family: str
@@ -73,13 +74,13 @@ def biased_slices(rows: Sequence[Row]) -> list[Slice]:
 def _slices_of(key: tuple[str, str, str], rows: Sequence[Row]) -> Iterator[Slice]:
     errors = np.array([row.log_error for row in rows])
     features = _features(rows)
-    unseen = _errors_unseen(errors, features)
+    unseen = _towards_unseen(errors, features)
     whole = float((errors**2).sum())
     for conditions, mask in _leaves(errors, features, np.ones(len(rows), dtype=bool)):
         count, bias = int(mask.sum()), float(errors[mask].mean())
         held, spread = float(unseen[mask].mean()), float(errors[mask].std())
-        sure = abs(held) > LEAST_SIGMAS * spread / np.sqrt(count)
-        if min(abs(bias), abs(held)) < LEAST_BIAS or bias * held <= 0 or not sure:
+        sure = held > LEAST_SIGMAS * spread / np.sqrt(count)
+        if min(abs(bias), held) < LEAST_BIAS or not sure:
             continue
         inside = [row.cause for row, mine in zip(rows, mask, strict=True) if mine]
         family, engine, chip = key
@@ -90,7 +91,7 @@ def _slices_of(key: tuple[str, str, str], rows: Sequence[Row]) -> Iterator[Slice
             conditions=conditions,
             rows=count,
             bias=bias,
-            bias_unseen=held,
+            bias_unseen=float(np.copysign(held, bias)),
             error_share=count * bias**2 / whole if whole else 0.0,
             cause=max(sorted(set(inside)), key=inside.count),
         )
@@ -117,16 +118,18 @@ def _derived(columns: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np
     return {}
 
 
-def _errors_unseen(errors: Floats, features: Mapping[str, NDArray[np.generic]]) -> Floats:
-    """Of every row the mean error of its leaf in a tree that was grown without it."""
+def _towards_unseen(errors: Floats, features: Mapping[str, NDArray[np.generic]]) -> Floats:
+    """Errors of rows, positive where they are to the side that a tree grown without them expects.
+
+    Of noise the mean is none.
+    """
     found = np.zeros(len(errors))
     for held in folds_of(len(errors)):
         seen = np.ones(len(errors), dtype=bool)
         seen[held] = False
         for conditions, mask in _leaves(errors, features, seen):
-            inside = _meets(features, conditions, len(errors))
-            if mask.any():
-                found[inside & ~seen] = errors[mask].mean()
+            inside = _meets(features, conditions, len(errors)) & ~seen
+            found[inside] = errors[inside] * np.sign(errors[mask].mean())
     return found
 
 

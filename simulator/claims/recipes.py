@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -240,8 +240,3 @@ def _scenario(
     if flags.drafts:
         data["speculation"] = {"draft_tokens": flags.drafts, "accepted": family.accepted}
     return Scenario.model_validate(data)
-
-
-def mapped_runs(path: Path) -> Iterator[MeasuredRun]:
-    """Runs of a table under the recipes that ship."""
-    yield from runs_of(read_rows(path), load_recipes())

@@ -11,7 +11,7 @@ import typer
 
 from reports.quantity import share_text
 from simulator.basis.errors import InputError, unknown_name
-from simulator.cli.claims_measured import say_effects, say_measured
+from simulator.cli.claims_measured import say_effects, say_fused, say_measured
 from simulator.cli.options import JsonFile, console, error_console, save_json
 
 if TYPE_CHECKING:
@@ -142,6 +142,10 @@ def claims(
         bool,
         typer.Option("--interval", help="With a table: p10 to p90 of each figure (slower)."),
     ] = False,
+    fused: Annotated[
+        bool,
+        typer.Option("--fused", help="Published layers of fused expert exchange beside ours."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="With --serving: write every scenario here."),
@@ -156,6 +160,11 @@ def claims(
 
     Example: v4sim claims --serving --out out/published
     """
+    if fused:
+        if table is not None or serving or only or without or effects or interval or out:
+            raise InputError("--fused has rows of its own: give it alone, or with --json")
+        say_fused(json)
+        return
     if table is not None:
         if not serving or out is not None:
             raise InputError(
@@ -163,6 +172,11 @@ def claims(
                 "--out; try: v4sim claims --serving FILE.csv"
             )
         if effects:
+            if without or interval or json is not None:
+                raise InputError(
+                    "--effects leaves out each mechanism by itself and prints scores alone: give "
+                    "it without --without, --interval and --json"
+                )
             say_effects(table, only or [])
             return
         say_measured(table, only or [], json, without=without or [], bands=interval)

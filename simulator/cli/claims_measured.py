@@ -43,6 +43,34 @@ def say_measured(
         console().print(wrapped(line, width, 2), style="dim", markup=False)
 
 
+def say_fused(json: Path | None) -> None:
+    """Print published layers of fused expert exchange beside ours, fused and apart."""
+    from simulator.claims.fused_exchange import fused_layers, median_off
+
+    with error_console().status("costing published layers"):
+        found = fused_layers()
+    heads = ("tokens a rank", "published us", "ours us", "off by", "apart us")
+    console().print(f"{'model, ranks x chip':<24}" + "".join(f"{head:>15}" for head in heads))
+    for one in found:
+        row = one.row
+        console().print(
+            f"{row.model + f', {row.ranks} x {row.chip}':<24}{row.tokens:>15,}{row.us:>15,.1f}"
+            f"{one.ours_us:>15,.1f}{one.difference:>+15.1%}{one.separate_us:>15,.1f}"
+        )
+    median = median_off(found)
+    console().print(f"{len(found)} layers, off by {median:.1%} in the median")
+    layers = [
+        {
+            **one.row.model_dump(),
+            "ours_us": one.ours_us,
+            "separate_us": one.separate_us,
+            "difference": one.difference,
+        }
+        for one in found
+    ]
+    save_json(json, {"median_off": median, "layers": layers})
+
+
 def say_effects(path: Path, only: Sequence[str]) -> None:
     """What each mechanism contributes: the scores with all of them, and without each."""
     from reports.measured_text import effect_line

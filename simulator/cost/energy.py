@@ -56,7 +56,7 @@ class StepEnergy:
         shares = ", ".join(f"{name} {value / self.chip_j:.0%}" for name, value in parts)
         return (
             f"Energy: {self.watts:,.0f} W a chip on average ({shares}); {self.chip_j:.3g} J a chip "
-            f"and step; with servers {self.joules_per_token * 1000:.3g} mJ a token."
+            f"and step; with servers {self.joules_per_token:.3g} J a token."
         )
 
     def to_json(self) -> dict[str, Any]:

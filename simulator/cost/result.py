@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simulator.cost.machine_view import MachineView
 from simulator.kernels.causes import binding_resource
-from simulator.kernels.standing import UNKNOWN, Standing
+from simulator.kernels.standing import Standing
 from workloads.parallel import ParallelLayout
 
 if TYPE_CHECKING:
@@ -176,13 +176,13 @@ class StepResult:
     tokens: int
     memory: MemoryUse
     peaks: ChipPeaks
+    standing: Standing
     assumptions: tuple[str, ...] = ()
     priced_as: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     abouts: Mapping[str, str] = field(default_factory=dict)
     stored_expert_dtype: str = ""
 
-    standing: Standing = UNKNOWN
     counts: StepCount | None = None
     period: StepPeriod | None = None
 

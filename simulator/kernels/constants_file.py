@@ -215,7 +215,7 @@ def _of_layers(
     known = {
         name: described[name] for name in content.chips if core_architecture(described[name]) == own
     }
-    named = chip.name.partition(" (")[0]
+    named = chip.plain_name
     alike = [name for name, spec in known.items() if standing_of(chip, spec, True).calibrated]
     for name in (*alike, *(name for name in known if name == named)):
         return StoredConstants(content.chips[name], own, chip, known[name])
@@ -226,7 +226,7 @@ def _of_layers(
 
 
 def _of_package(content: FamilyFile, chip: ChipSpec) -> StoredConstants:
-    own, named = core_architecture(chip), chip.name.partition(" (")[0]
+    own, named = core_architecture(chip), chip.plain_name
     if named in content.chips:
         return StoredConstants(content.chips[named], own, chip, chip)
     nearest = NEAREST.get(own, own)
@@ -246,22 +246,37 @@ def check_constants(stored: FamilyFile, constants: tuple[Constant, ...], path: P
 
 
 def chip_standing(chip: ChipSpec) -> Standing:
-    """What times on a chip rest on in all: the layer of a user that knows it, or the package's.
+    """What times on a chip rest on in all: the package, or layers of a user that know the chip.
 
-    A file of the user's that has only some families of the chip leaves the others to the package.
+    A chip is calibrated by a user's file where it has every family that the package has on such
+    cores; where it has some, the sentence names them beside what the others rest on.
     """
-    for path, content in active_constants():
-        for family in content.families:
-            found = _of_layers(family, chip, content.chips)
-            if found:
-                names = len(content.families)
-                what = f"{names} kernel famil{'y' if names == 1 else 'ies'} of {path.name}"
-                standing = found.standing
-                return replace(standing, words=f"{standing.words} ({what})")
     own = core_architecture(chip)
     reference = find_chip(_FITTED_ON.get(NEAREST.get(own, own), min(_FITTED_ON.values())))
-    same = own == core_architecture(reference)
-    return standing_of(chip, reference, same)
+    standing = standing_of(chip, reference, own == core_architecture(reference))
+    for path, content in active_constants():
+        found = {
+            family.family: layer.standing
+            for family in content.families
+            if (layer := _of_layers(family, chip, content.chips))
+        }
+        if not found:
+            continue
+        of_cores = {name for name in _family_names() if own in read_constants(name).architectures}
+        if of_cores <= set(found):
+            whole = found[min(found)]
+            return replace(whole, words=f"{whole.words} ({path.name})")
+        count = len(of_cores & set(found))
+        words = (
+            f"{count} of {len(of_cores)} kernel families fitted in {path.name}, the others: "
+            f"{standing.words}"
+        )
+        return replace(standing, words=words)
+    return standing
+
+
+def _family_names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def chips_warning(chips: Iterable[str]) -> str:

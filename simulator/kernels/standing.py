@@ -91,9 +91,6 @@ class Standing:
         return math.hypot(chip, FAR_LOW * self.far), math.hypot(chip, FAR_HIGH * self.far)
 
 
-UNKNOWN = Standing("calibrated", "", "")
-
-
 @lru_cache(maxsize=256)
 def standing_of(chip: ChipSpec, reference: ChipSpec, same_cores: bool) -> Standing:
     """Standing of a chip whose constants were fitted on `reference`, on cores of its kind or not.
@@ -109,7 +106,7 @@ def standing_of(chip: ChipSpec, reference: ChipSpec, same_cores: bool) -> Standi
         words = f"no measurement of such cores ({chip.architecture}), constants of {reference.name}"
         return Standing("foreign", reference.name, words)
     distance = distance_between(chip, reference)
-    if _is_edited(chip):
+    if chip.is_own:
         base = _described_as(chip) or reference
         numbers = list(_changed_numbers(chip, base))
         cores = f"constants of {reference.name}" if distance >= 1 else f"cores as {reference.name}"
@@ -122,15 +119,9 @@ def standing_of(chip: ChipSpec, reference: ChipSpec, same_cores: bool) -> Standi
     return Standing("same cores", reference.name, words, distance)
 
 
-def _is_edited(chip: ChipSpec) -> bool:
-    """Whether a chip is from a file of the user's, or has edits: both stand in its name."""
-    return chip.name.endswith(")")
-
-
 def _described_as(chip: ChipSpec) -> ChipSpec | None:
     """The shipped chip that a file or an edit is named after."""
-    plain = chip.name.partition(" (")[0]
-    return find_chip(plain) if plain in list_chips() else None
+    return find_chip(chip.plain_name) if chip.plain_name in list_chips() else None
 
 
 # A number that a chip states, and that of another; None where the other has none.

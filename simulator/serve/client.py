@@ -21,8 +21,6 @@ Whole = Annotated[int, Field(gt=0, le=2**40)]
 Positive = Annotated[float, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Lengths = NDArray[np.int64]
-# A warm-up asks for so many tokens at most (sglang.bench_serving).
-WARM_UP_OUTPUT_TOKENS = 32
 
 
 class _Client(StrictModel):
@@ -48,16 +46,13 @@ class SglangBench(_Client):
     """Lengths are uniform whole numbers from max(1, int(L x range_ratio)) to L, drawn by numpy's
     legacy generator: inputs first, then outputs. A ratio of 0, the default, halves the tokens.
 
-    `flush_cache`: whether the cache is emptied after the warm-up, which is a copy of the first
-    prompt and a prefix hit for it otherwise.
+    Assumes: the warm-up, a copy of the first prompt, leaves nothing in the cache.
     """
 
     kind: Literal["sglang-bench"]
     output_tokens: Whole = 1024
     range_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
     seed: Seed = 1
-    warmup_requests: Annotated[int, Field(ge=0, le=1024)] = 1
-    flush_cache: bool = False
 
     def lengths(self) -> tuple[Lengths, Lengths]:
         """Input and output tokens of every prompt."""
@@ -67,11 +62,6 @@ class SglangBench(_Client):
             for most in (self.input_tokens, self.output_tokens)
         ]
         return found[0].astype(np.int64), found[1].astype(np.int64)
-
-    @property
-    def warm(self) -> bool:
-        """Whether the first prompt is in the cache before it is sent."""
-        return self.warmup_requests > 0 and not self.flush_cache
 
 
 class VllmBench(_Client):
@@ -86,7 +76,6 @@ class VllmBench(_Client):
     range_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: Seed = 0
     burstiness: Positive = 1.0
-    warmup_requests: Annotated[int, Field(ge=0, le=1024)] = 0
 
     def lengths(self) -> tuple[Lengths, Lengths]:
         """Input and output tokens of every prompt."""
@@ -100,11 +89,6 @@ class VllmBench(_Client):
             for most in (self.input_tokens, self.output_tokens)
         ]
         return found[0].astype(np.int64), found[1].astype(np.int64)
-
-    @property
-    def warm(self) -> bool:
-        """Whether the first prompt is in the cache before it is sent."""
-        return self.warmup_requests > 0
 
 
 class Aiperf(_Client):
@@ -132,11 +116,6 @@ class Aiperf(_Client):
             for mean, deviation in pairs
         )
         return inputs, outputs
-
-    @property
-    def warm(self) -> bool:
-        """Whether the first prompt is in the cache before it is sent."""
-        return False
 
 
 Client = Annotated[SglangBench | VllmBench | Aiperf, Field(discriminator="kind")]

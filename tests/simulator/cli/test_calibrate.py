@@ -9,8 +9,16 @@ import yaml
 
 from hwmodels.chip import find_chip
 from simulator.cli import calibrate as calibrate_module
-from simulator.kernels.constants_file import FOLDER, chip_standing, constants_for
-from simulator.kernels.user_constants import GIVEN, given_constants, read_constants_file
+from simulator.kernels.constants_file import FOLDER, chip_standing, constants_for, read_constants
+from simulator.kernels.fitted import FamilyFile
+from simulator.kernels.registry import FAMILIES
+from simulator.kernels.user_constants import (
+    GIVEN,
+    ConstantsFile,
+    given_constants,
+    read_constants_file,
+    write_constants_file,
+)
 from tests.simulator.cli.test_validate import SIZES, refused, row, run, table
 
 pytestmark = pytest.mark.skipif(find_spec("scipy") is None, reason="fits need scipy")
@@ -88,11 +96,12 @@ def test_other_chips_keep_their_results_to_the_digit(capsys, tmp_path):
 def test_the_standing_names_the_file(capsys, tmp_path):
     path, _ = calibrated(capsys, tmp_path, *rows_of(factor=1.4))
     h100 = find_chip("h100")
-    assert not chip_standing(h100).calibrated
     with given_constants(path):
-        assert chip_standing(h100).words == (
-            "calibrated on this chip (1 kernel family of mine.yaml)"
-        )
+        found = chip_standing(h100)
+        assert not found.calibrated
+        assert found.words.startswith("1 of ")
+        assert "kernel families fitted in mine.yaml, the others: same cores as h200" in found.words
+        assert constants_for("nccl_ring", h100).standing.calibrated
         assert constants_for("nccl_ring", h100).source == "mine.yaml"
         assert constants_for("gemm_bf16", h100).source == ""
         assert constants_for("nccl_ring", find_chip("h200")).source == ""
@@ -127,8 +136,8 @@ def test_a_chip_of_ones_own_is_described_by_a_file(capsys, tmp_path):
     assert "--chip FILE" in message
     path, _ = calibrated(capsys, tmp_path, *rows, options=["--chip", chip])
     with given_constants(path):
-        assert chip_standing(find_chip(chip)).calibrated
-        assert not chip_standing(find_chip("h100")).calibrated
+        assert constants_for("nccl_ring", find_chip(chip)).standing.calibrated
+        assert not constants_for("nccl_ring", find_chip("h100")).standing.calibrated
     assert median_error(capsys, tables, "--constants", path) < 0.05
 
 
@@ -142,12 +151,12 @@ def test_installed_constants_are_listed_used_and_removed(capsys, tmp_path):
     assert run(capsys, "calibrate", tables, "--install", "lab")[0] == 0
     code, text, _ = run(capsys, "calibrate", "--installed")
     assert text.startswith("lab: 1 families of h100")
-    assert chip_standing(find_chip("h100")).calibrated
+    assert constants_for("nccl_ring", find_chip("h100")).standing.calibrated
     assert "is there already" in refused(capsys, "calibrate", tables, "--install", "lab")
     assert run(capsys, "calibrate", tables, "--install", "lab", "--force")[0] == 0
     assert "only lab" in refused(capsys, "calibrate", "--remove", "other")
     assert run(capsys, "calibrate", "--remove", "lab")[0] == 0
-    assert not chip_standing(find_chip("h100")).calibrated
+    assert not constants_for("nccl_ring", find_chip("h100")).standing.calibrated
 
 
 def test_nothing_is_replaced_unasked(capsys, tmp_path):
@@ -238,3 +247,19 @@ def test_interrupted_calibration_writes_nothing(capsys, tmp_path, monkeypatch):
     code, _, _ = run(capsys, "calibrate", tmp_path, "--out", tmp_path / "mine.yaml")
     assert code == 130
     assert not (tmp_path / "mine.yaml").exists()
+
+
+def test_a_chip_with_every_family_is_calibrated(tmp_path):
+    h100 = find_chip("h100")
+    families = [
+        FamilyFile(family=name, chips={"h100": read_constants(name).architectures["hopper"]})
+        for name in FAMILIES
+        if "hopper" in read_constants(name).architectures
+    ]
+    path = tmp_path / "all.yaml"
+    write_constants_file(path, ConstantsFile(chips={"h100": h100}, families=tuple(families)))
+    with given_constants(path):
+        assert chip_standing(h100).words == "calibrated on this chip (all.yaml)"
+    write_constants_file(path, ConstantsFile(chips={"h100": h100}, families=tuple(families[1:])))
+    with given_constants(path):
+        assert not chip_standing(h100).calibrated
