@@ -231,11 +231,21 @@ def test_claims_print_thirty_lines_and_none_differs(capsys, tmp_path):
     assert "  met" in lines[3]
     assert "1.76 %  computed" in lines[3]
     assert "published 27 / 10 %; ours 27.0764 / 10.1761" in lines[3]
-    assert "ours not yet: needs a model of expert exchange fused into the products" in lines[23]
+    assert "ours not yet: see v4sim claims --fused, which has all published layers" in lines[23]
     assert out.count("source: ") == 30
     assert "28 met, 2 not yet" in out
     kinds = {row["number"]: row["kind"] for row in rows}
     assert kinds[14] == kinds[29] == "executed"
+
+
+def test_fused_layers_are_printed_with_their_median(capsys, tmp_path):
+    path = tmp_path / "fused.json"
+    code, out, _ = run(capsys, "claims", "--fused", "--json", path)
+    assert code == 0
+    data = json.loads(path.read_text())
+    assert len(data["layers"]) == 19
+    assert f"19 layers, off by {data['median_off']:.1%} in the median" in out
+    assert run(capsys, "claims", "--fused", "--serving")[0] == 2
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
