@@ -132,6 +132,7 @@ _UNFITTED: tuple[tuple[str, str, str, Origin, str], ...] = (
         "seen",
         "rate of rows beyond an operand, of the cache's",
     ),
+    ("gemm_time", "JOIN_ALONE", "1", "seen", "part of a join that does not grow with its tiles"),
     ("hyper_connection", "CACHE_COPIES", "1", "derived", "copies that a cache of two halves keeps"),
     (
         "nccl",

@@ -112,8 +112,11 @@ WIDTHS = (16, 32, 64, 96, 128, 160, 192, 256)
 HOPPER_FP8_WIDTHS = tuple(w for w in WIDTHS if w <= 160)
 POWERS = tuple(w for w in WIDTHS if w & (w - 1) == 0)
 
-# cuBLAS has tiles of both orientations and splits K over cores where tiles are few.
-CUBLAS = Tiling((64, 128), WIDTHS, swaps=True, splits=(1, 2, 3, 4, 6, 8, 16))
+# cuBLAS has tiles of both orientations and of widths that are any multiple of 8, as instructions
+# have (its kernels are named so: nvjet, 192x152, 128x168); it splits K over cores where tiles are
+# few.
+CUBLAS_WIDTHS = tuple(range(8, 257, 8))
+CUBLAS = Tiling((64, 128), CUBLAS_WIDTHS, swaps=True, splits=(1, 2, 3, 4, 6, 8, 16))
 # TensorRT-LLM exchanges the operands of fewer tokens than this.
 EXCHANGED_BELOW = 32
 # Rows of a tile beyond the operand's end come at this share of the cache's rate: DeepGEMM says that
@@ -125,7 +128,8 @@ TENSORRT_HOPPER = TensorRtHopperTiling(
 )
 # DeepGEMM does not split K; on Blackwell it exchanges the operands for few tokens.
 DEEPGEMM_HOPPER = Tiling((64, 128), HOPPER_FP8_WIDTHS)
-DEEPGEMM_BLACKWELL = Tiling((64, 128), WIDTHS, swaps=True)
+# Its widths there are any multiple of 16 (csrc/jit_kernels/heuristics of DeepGEMM).
+DEEPGEMM_BLACKWELL = Tiling((64, 128), tuple(range(16, 257, 16)), swaps=True)
 # Block-scaled FP4 instructions have 128 rows.
 BLOCK_SCALED = Tiling((128,), POWERS)
 

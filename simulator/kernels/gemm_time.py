@@ -38,6 +38,9 @@ from simulator.kernels.warmth import ROTATION_FADE, memory_bytes_per_s, warm_sha
 from simulator.kernels.waves import tiles_of, waves_of
 
 MICRO = 1e-6
+# Part of a join that passes whatever the number of tiles: splits meet, the last writes the result.
+# The rest grows with the share of the cores that write sums at the same time.
+JOIN_ALONE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class Gemm:
         """Seconds with tiles of tokens x columns and K in so many splits.
 
         Matrix work counts whole tiles, padding included. Splits write and read FP32 sums through
-        the cache and wait for each other once.
+        the cache and wait for each other once, the longer the more cores do so at once.
 
         Assumes: operands reach the cores in time (multicast and two-core tiles keep the traffic
         of the cache under its bandwidth).
@@ -133,13 +136,14 @@ class Gemm:
         blocks = tiles_of(self.k / splits, form.k_block)
         stage = self.stage_times(tokens, columns)
         sums = np.where(splits > 1, self.m * self.n * ACCUMULATOR_BYTES * (splits + 1.0), 0.0)
+        crowd = JOIN_ALONE + (1.0 - JOIN_ALONE) * np.minimum(tiles / chip.core_count, 1.0)
         return _TileTimes(
             waves * blocks * stage.matrix,
             waves * blocks * stage.wait,
             waves * stage.epilogue,
             self.padding_seconds(tokens, columns),
             sums / chip.llc_bandwidth_bytes_per_s,
-            np.where(splits > 1, self.constants.get("join", 0.0) * MICRO, 0.0),
+            np.where(splits > 1, self.constants.get("join", 0.0) * MICRO * crowd, 0.0),
             tiles * blocks * tokens * columns * form.k_block * self.work,
             sums,
         )
