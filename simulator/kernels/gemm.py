@@ -11,6 +11,7 @@ from simulator.kernels.family import Columns, Family
 from simulator.kernels.gemm_tiles import (
     BF16_GEMM,
     FP8_GEMM,
+    FP8_TENSORRT_GEMM,
     NVFP4_GEMM,
     NVFP4_LATENCY_GEMM,
     GemmKernel,
@@ -59,7 +60,7 @@ BLOCK_WAIT = Constant(
 JOIN = Constant(
     name="join",
     unit="us",
-    meaning="wait of K splits for each other before the sum is written",
+    meaning="wait of K splits for each other before the sum is written, where all cores have one",
     start=2.0,
     low=0.1,
     high=6.0,
@@ -110,11 +111,14 @@ class Fp8DeepGemm(GemmFamily):
 
 
 class Fp8TensorRt(GemmFamily):
-    """TensorRT-LLM's FP8 with 128 x 128 scales: its DeepGEMM and quantise kernels."""
+    """TensorRT-LLM's FP8 with 128 x 128 scales: its DeepGEMM and quantise kernels.
+
+    On Hopper tiles follow a rule, and rows of a tile beyond the last token cost time.
+    """
 
     name = "gemm_fp8_trtllm"
     constants = (FLOOR, STREAM, flop_energy(0.5), BLOCK_WAIT, MOVE)
-    kernel = FP8_GEMM
+    kernel = FP8_TENSORRT_GEMM
 
 
 class Nvfp4Sglang(GemmFamily):

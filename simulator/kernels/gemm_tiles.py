@@ -16,6 +16,7 @@ import numpy as np
 
 from hwmodels.chip import ChipSpec
 from simulator.kernels.parts import Floats
+from simulator.kernels.waves import tiles_of, waves_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,15 @@ class Tiling:
     """Tiles that a kernel may use; it takes the fastest, as a tuned heuristic would.
 
     `long_sides` x `short_sides`, the long side along the tokens, or along either where `swaps`.
+    `padded_rows` is the rate at which rows beyond the operand are fetched, as a share of the
+    last-level cache's; none where they cost nothing.
     """
 
     long_sides: tuple[int, ...]
     short_sides: tuple[int, ...]
     swaps: bool = False
     splits: tuple[int, ...] = (1,)
+    padded_rows: float | None = None
 
     def shapes(self) -> Iterator[tuple[int, int, int]]:
         """Tokens, weights' columns and K splits of each tile."""
@@ -70,6 +74,32 @@ class Tiling:
         """Shapes as an array: rows are tokens, columns and splits."""
         return _table(self)
 
+    def rank(self, m: Floats, n: Floats, seconds: Floats, cores: int) -> Floats:
+        """What the kernel's choice makes least, of shapes [shapes, calls]: here their seconds."""
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRtHopperTiling(Tiling):
+    """Tiles by the rule that TensorRT-LLM's DeepGEMM publishes for Hopper, not by their time.
+
+    The long side is 64 up to 64 rows and 128 above; the short one gives the fewest waves, then
+    the fullest last wave, then the least width. Under 32 tokens the operands are exchanged, and
+    the long side lies along the weights' columns (TensorRT-LLM, deep_gemm/compiler and
+    fp8_gemm_impl; ONNX Runtime carries the same rule).
+    """
+
+    def rank(self, m: Floats, n: Floats, seconds: Floats, cores: int) -> Floats:
+        """Waves, then places left free in the last one, then width; none of other long sides."""
+        tokens, columns, _ = self.table[:, :, np.newaxis]
+        exchanged = m < EXCHANGED_BELOW
+        long, short = np.where(exchanged, (columns, tokens), (tokens, columns))
+        side = np.where(np.where(exchanged, n, m) <= min(self.long_sides), *self.long_sides)
+        count = tiles_of(m, tokens) * tiles_of(n, columns)
+        waves = waves_of(count, cores)
+        rank = (waves * (cores + 1.0) + waves * cores - count) * 2.0 * max(WIDTHS) + short
+        return np.where((long == side) & np.isin(short, self.short_sides), rank, np.inf)
+
 
 @cache
 def _table(tiling: Tiling) -> Floats:
@@ -82,11 +112,24 @@ WIDTHS = (16, 32, 64, 96, 128, 160, 192, 256)
 HOPPER_FP8_WIDTHS = tuple(w for w in WIDTHS if w <= 160)
 POWERS = tuple(w for w in WIDTHS if w & (w - 1) == 0)
 
-# cuBLAS has tiles of both orientations and splits K over cores where tiles are few.
-CUBLAS = Tiling((64, 128), WIDTHS, swaps=True, splits=(1, 2, 3, 4, 6, 8, 16))
+# cuBLAS has tiles of both orientations and of widths that are any multiple of 8, as instructions
+# have (its kernels are named so: nvjet, 192x152, 128x168); it splits K over cores where tiles are
+# few.
+CUBLAS_WIDTHS = tuple(range(8, 257, 8))
+CUBLAS = Tiling((64, 128), CUBLAS_WIDTHS, swaps=True, splits=(1, 2, 3, 4, 6, 8, 16))
+# TensorRT-LLM exchanges the operands of fewer tokens than this.
+EXCHANGED_BELOW = 32
+# Rows of a tile beyond the operand's end come at this share of the cache's rate: DeepGEMM says that
+# its smaller tiles are there to avoid that bound. Seen where only it differs: 65 rows, of which two
+# tiles of 64 or one of 128 are made, take up to twice the time of 64 (H200, 4 TB/s).
+PADDED_ROWS_SHARE = 0.4
+TENSORRT_HOPPER = TensorRtHopperTiling(
+    (64, 128), tuple(range(16, 129, 8)), swaps=True, padded_rows=PADDED_ROWS_SHARE
+)
 # DeepGEMM does not split K; on Blackwell it exchanges the operands for few tokens.
 DEEPGEMM_HOPPER = Tiling((64, 128), HOPPER_FP8_WIDTHS)
-DEEPGEMM_BLACKWELL = Tiling((64, 128), WIDTHS, swaps=True)
+# Its widths there are any multiple of 16 (csrc/jit_kernels/heuristics of DeepGEMM).
+DEEPGEMM_BLACKWELL = Tiling((64, 128), tuple(range(16, 257, 16)), swaps=True)
 # Block-scaled FP4 instructions have 128 rows.
 BLOCK_SCALED = Tiling((128,), POWERS)
 
@@ -122,6 +165,7 @@ class GemmKernel:
 
 BF16_GEMM = GemmKernel("bfloat16", CUBLAS, CUBLAS, quantises=False, overlaps_epilogue=True)
 FP8_GEMM = GemmKernel("fp8_block", DEEPGEMM_HOPPER, DEEPGEMM_BLACKWELL, quantises=True)
+FP8_TENSORRT_GEMM = GemmKernel("fp8_block", TENSORRT_HOPPER, DEEPGEMM_BLACKWELL, quantises=True)
 NVFP4_GEMM = GemmKernel("nvfp4", BLOCK_SCALED, BLOCK_SCALED, quantises=True)
 NVFP4_LATENCY_GEMM = GemmKernel(
     "nvfp4", BLOCK_SCALED, BLOCK_SCALED, quantises=True, waits="latency"

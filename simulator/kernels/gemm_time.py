@@ -3,7 +3,7 @@
 Seconds = launch + root(tiles^2 + memory^2) + joining of K splits, slowed by the power limit:
 
 - tiles: waves x (K blocks x (matrix time of a block + its wait) + epilogue), for the fastest of
-  the kernel's tile shapes and K splits;
+  the kernel's tile shapes and K splits, or for the one that the kernel's published rule takes;
 - memory: weights, activations and output that are not in the last-level cache, over bandwidth;
 - power: FLOPs x energy of one over those seconds; above TDP, the clock falls.
 
@@ -38,6 +38,9 @@ from simulator.kernels.warmth import ROTATION_FADE, memory_bytes_per_s, warm_sha
 from simulator.kernels.waves import tiles_of, waves_of
 
 MICRO = 1e-6
+# Part of a join that passes whatever the number of tiles: splits meet, the last writes the result.
+# The rest grows with the share of the cores that write sums at the same time.
+JOIN_ALONE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class _TileTimes:
     matrix: Floats
     wait: Floats
     epilogue: Floats
+    padding: Floats
     join_traffic: Floats
     join_chain: Floats
     # Multiply-adds of whole tiles, and bytes of the sums that splits leave.
@@ -56,7 +60,7 @@ class _TileTimes:
     @property
     def loop(self) -> Floats:
         """Seconds that overlap with memory."""
-        return self.matrix + self.wait + self.epilogue
+        return self.matrix + self.wait + self.epilogue + self.padding
 
     @property
     def join(self) -> Floats:
@@ -71,6 +75,7 @@ class _TileTimes:
             self.matrix[tiles, calls],
             self.wait[tiles, calls],
             self.epilogue[tiles, calls],
+            self.padding[tiles, calls],
             self.join_traffic[tiles, calls],
             chain[tiles, calls],
             self.macs[tiles, calls],
@@ -120,7 +125,7 @@ class Gemm:
         """Seconds with tiles of tokens x columns and K in so many splits.
 
         Matrix work counts whole tiles, padding included. Splits write and read FP32 sums through
-        the cache and wait for each other once.
+        the cache and wait for each other once, the longer the more cores do so at once.
 
         Assumes: operands reach the cores in time (multicast and two-core tiles keep the traffic
         of the cache under its bandwidth).
@@ -131,12 +136,14 @@ class Gemm:
         blocks = tiles_of(self.k / splits, form.k_block)
         stage = self.stage_times(tokens, columns)
         sums = np.where(splits > 1, self.m * self.n * ACCUMULATOR_BYTES * (splits + 1.0), 0.0)
+        crowd = JOIN_ALONE + (1.0 - JOIN_ALONE) * np.minimum(tiles / chip.core_count, 1.0)
         return _TileTimes(
             waves * blocks * stage.matrix,
             waves * blocks * stage.wait,
             waves * stage.epilogue,
+            self.padding_seconds(tokens, columns),
             sums / chip.llc_bandwidth_bytes_per_s,
-            np.where(splits > 1, self.constants.get("join", 0.0) * MICRO, 0.0),
+            np.where(splits > 1, self.constants.get("join", 0.0) * MICRO * crowd, 0.0),
             tiles * blocks * tokens * columns * form.k_block * self.work,
             sums,
         )
@@ -153,6 +160,19 @@ class Gemm:
             rate = move_rate(chip, self.constants) / chip.core_count
             epilogue = tokens * columns * OUTPUT_BYTES / rate
         return StageTimes(matrix, wait, epilogue)
+
+    def padding_seconds(self, tokens: Floats, columns: Floats) -> Floats:
+        """Seconds in which tiles fetch rows of activations beyond the last token, where they do.
+
+        Assumes: they come from one place of the last-level cache, for all cores in turn.
+        """
+        share = self.kernel.tiling(self.chip).padded_rows
+        rows = tiles_of(self.m, tokens) * tokens - self.m
+        if share is None:
+            return np.zeros_like(rows * columns)
+        form = self.kernel.format
+        fetched = rows * tiles_of(self.n, columns) * self.k * form.activation_bytes
+        return fetched / (self.chip.llc_bandwidth_bytes_per_s * share)
 
     @property
     def around_bytes(self) -> Floats:
@@ -172,7 +192,7 @@ class Gemm:
         return cold / (memory_bytes_per_s(self.chip) * self.constants["stream"])
 
     def fastest(self, memory: Floats) -> _TileTimes:
-        """Tile times of the shape and split that end first, call by call."""
+        """Tile times of the shape and split that the kernel takes, call by call."""
         times, best = self._compared(memory)
         return times.of_tile(best)
 
@@ -183,11 +203,11 @@ class Gemm:
         return int(tokens), int(columns), int(splits)
 
     def _compared(self, memory: Floats) -> tuple[_TileTimes, NDArray[np.intp]]:
-        """Times of all shapes, and for each call the number of the fastest."""
-        shapes = self.kernel.tiling(self.chip).table
-        times = self.tile_times(*shapes[:, :, np.newaxis])
+        """Times of all shapes, and for each call the number of the one that is taken."""
+        tiling = self.kernel.tiling(self.chip)
+        times = self.tile_times(*tiling.table[:, :, np.newaxis])
         total = np.sqrt(times.loop**2 + memory**2) + times.join
-        return times, total.argmin(axis=0)
+        return times, tiling.rank(self.m, self.n, total, self.chip.core_count).argmin(axis=0)
 
     def seconds(self, weights_warm: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Seconds by cause, before the power limit, and the work that they are for.
@@ -207,7 +227,7 @@ class Gemm:
         seconds = {
             "launch": np.full(self.m.shape, self.constants["floor"] * MICRO),
             "dram_bandwidth": dram,
-            "llc": times.epilogue * share + times.join_traffic,
+            "llc": (times.epilogue + times.padding) * share + times.join_traffic,
             "matrix": useful * share,
             "tail": np.maximum(times.matrix - useful, 0.0) * share,
             "serial": times.wait * share + times.join_chain,

@@ -1,7 +1,8 @@
 """NCCL inside a node: rings (all-gather, reduce-scatter, all-reduce) and all-to-all.
 
-Time is the less of two protocols. Low latency: each word carries a flag, so no hand-shake but a
-fraction of the rate. Simple: the full rate after a hand-shake.
+Time is the least of three protocols. Low latency: each word carries a flag, so no hand-shake but
+half of the rate. Lines of 128 bytes with one flag each: nearly the full rate after a part of the
+hand-shake. Simple: the full rate after all of it. Small messages use only some of the channels.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ from simulator.kernels.link_traffic import gathered, ring_reduced, switch_reduce
 from simulator.kernels.parts import Floats, Parts
 
 MICRO, TERA = 1e-6, 1e12
-# Half of a low-latency line is flags, and polling them costs another quarter.
-LOW_LATENCY_SLOWDOWN = 2.5
+# Half of a low-latency line is flags; of 128 bytes the other protocol spends 8.
+LOW_LATENCY_SLOWDOWN = 2.0
+LINE_SLOWDOWN = 128 / 120
+# Hand-shake of that protocol as a share of the full-rate protocol's: NCCL's tuning table gives a
+# step of a ring over NVLink 0.6, 1.9 and 3.4 us (NCCL, src/graph/tuning.cc).
+LINE_HANDSHAKE = (1.9 - 0.6) / (3.4 - 0.6)
+# What starting all channels takes longer than starting none.
+CHANNELS_START_US = 2.0
 # Multicast and in-switch reads run at this share of plain ones; seen where only they differ.
 SWITCH_SHARE = 0.75
 # NCCL adds up in the switch where a full node takes part; it cannot add integers there.
@@ -94,15 +101,27 @@ def sizes_of(calls: Columns) -> tuple[Floats, Floats]:
     return size, ranks
 
 
-def protocol_seconds(steps: Floats, transfer: Floats, constants: Mapping[str, float]) -> Parts:
-    """The faster protocol: transfer slowed down by its flags, or after a hand-shake.
+def channel_seconds(transfer: Floats) -> Floats:
+    """What a transfer, given in seconds at the rate of all channels, loses to their number.
 
-    Assumes: the library's tuning picks the faster protocol at every size.
+    A share c of the channels starts in c times `CHANNELS_START_US` and takes 1 / c of the time; the
+    share that ends first is the root of their ratio, and all of them once the transfer is longer.
+
+    Assumes: the library's tuning takes as many channels as pay.
     """
-    extra = np.minimum(
-        (LOW_LATENCY_SLOWDOWN - 1) * transfer,
-        np.full_like(transfer, constants["simple_us"] * MICRO),
-    )
+    start = CHANNELS_START_US * MICRO
+    return np.where(transfer < start, 2.0 * np.sqrt(transfer * start) - transfer, start)
+
+
+def protocol_seconds(steps: Floats, transfer: Floats, constants: Mapping[str, float]) -> Parts:
+    """The fastest protocol: transfer slowed down by its flags, or after its hand-shake.
+
+    Assumes: the library's tuning picks the fastest protocol at every size.
+    """
+    handshake = constants["simple_us"] * MICRO
+    lines = (LINE_SLOWDOWN - 1) * transfer + LINE_HANDSHAKE * handshake
+    extra = np.minimum((LOW_LATENCY_SLOWDOWN - 1) * transfer, lines)
+    extra = np.minimum(extra, np.full_like(transfer, handshake)) + channel_seconds(transfer)
     hops = steps * constants["hop_us"] * MICRO
     return Parts(
         {
@@ -124,7 +143,7 @@ class NcclRing(Family):
     constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE, HANDSHAKE)
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        """Both protocols over the traffic of each call's operation."""
+        """All protocols over the traffic of each call's operation."""
         size, ranks = sizes_of(calls)
         reduces = np.asarray(calls["operation"]).astype(str) == "all_reduce"
         floating = reduces & (np.asarray(calls["floating"], dtype=np.float64) > 0)
@@ -162,7 +181,7 @@ class NcclAllToAll(Family):
     constants: ClassVar[tuple[Constant, ...]] = (START, HOP, LINK_SHARE, COPY_RATE, HANDSHAKE)
 
     def parts(self, calls: Columns, chip: ChipSpec, constants: Mapping[str, float]) -> Parts:
-        """Both protocols over the traffic of n - 1 parts."""
+        """All protocols over the traffic of n - 1 parts."""
         size, ranks = sizes_of(calls)
         traffic = gathered(size, ranks)
         link = rank_bytes_per_s(chip, ranks) * constants["link_share"]

@@ -71,9 +71,11 @@ def gemm_blocks(
         Work(matrix=one(stage.matrix) * chip.clock_hz, wait=one(stage.wait) * chip.clock_hz),
         Work(vector=one(stage.epilogue) * chip.clock_hz),
     )
+    # Rows beyond the operand come from one place for all cores, so each waits for all of them.
+    padding = one(times.padding)
     floor = constants["floor"] * MICRO
     gap = after_first_load(floor, chip, weights_warm, tile.loaded_bytes, tile.out)
-    main = equal_blocks(block, tile.count, tile.stages, gap_s=gap, end_s=one(times.join))
+    main = equal_blocks(block, tile.count, tile.stages, gap_s=gap, end_s=one(times.join) + padding)
     before: tuple[Launch, ...] = ()
     if one(quantises):
         seconds = quantise_seconds(gemm.m, gemm.k, kernel.format, chip, constants)

@@ -98,13 +98,25 @@ def test_a_large_gather_by_hand():
     parts = nccl.FAMILIES["nccl_ring"].parts(nccl_call(2**28), find_chip("h200"), CONSTANTS)
     transfer = size * 7 / 8 / (0.8 * 450e9) + size / 8 / 1e12
     assert parts.seconds["communication"][0] == pytest.approx(transfer)
-    assert parts.total[0] == pytest.approx(5e-6 + 7e-6 + 10e-6 + transfer)
+    # A hop a step, the hand-shake, and the start of all channels.
+    assert parts.total[0] == pytest.approx(5e-6 + 7e-6 + 10e-6 + 2e-6 + transfer)
+
+
+def test_a_gather_of_middle_size_has_flags_in_lines_of_128_bytes():
+    parts = nccl.FAMILIES["nccl_ring"].parts(nccl_call(2**21), find_chip("h200"), CONSTANTS)
+    transfer = 2**22 * 7 / 8 / (0.8 * 450e9) + 2**22 / 8 / 1e12
+    handshake = 10e-6 * (1.9 - 0.6) / (3.4 - 0.6)
+    expected = 5e-6 + 7e-6 + handshake + 2e-6 + transfer * 128 / 120
+    assert parts.total[0] == pytest.approx(expected)
 
 
 def test_a_small_gather_runs_with_flags_instead_of_a_handshake():
     parts = nccl.FAMILIES["nccl_ring"].parts(nccl_call(1024), find_chip("h200"), CONSTANTS)
     transfer = 2048 * 7 / 8 / (0.8 * 450e9) + 2048 / 8 / 1e12
-    assert parts.total[0] == pytest.approx(5e-6 + 7e-6 + 2.5 * transfer)
+    # Twice the transfer for the flags; then as many channels as end first, of 2 us to start all.
+    shares = np.linspace(0.001, 1, 100_000)
+    channels = (shares * 2e-6 + transfer / shares).min() - transfer
+    assert parts.total[0] == pytest.approx(5e-6 + 7e-6 + 2 * transfer + channels)
 
 
 def test_only_floating_point_is_added_up_in_the_switch():
