@@ -36,9 +36,9 @@ _CHIPS = {
 _MODELS = {"DeepSeek-V4-Flash": "v4-flash", "DeepSeek-V4-Pro": "v4-pro"}
 # Kernels of the profile that make up an operator of the table, and the kind of layer they are of.
 _OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "sparse_attn_swa": ("swa", ("core", "inverse_rope", "o_a", "o_b")),
-    "sparse_attn_csa": ("csa", ("core", "inverse_rope", "o_a", "o_b")),
-    "sparse_attn_hca": ("hca", ("core", "inverse_rope", "o_a", "o_b")),
+    "sparse_attn_swa": ("swa", ("core", "o_a", "o_b")),
+    "sparse_attn_csa": ("csa", ("core", "o_a", "o_b")),
+    "sparse_attn_hca": ("hca", ("core", "o_a", "o_b")),
     "compressor ratio 4": ("csa", ("compressor_gemm", "compressor")),
     "compressor ratio 128": ("hca", ("compressor_gemm", "compressor")),
     "indexer compressor": ("csa", ("indexer_compressor_gemm", "indexer_compressor")),
@@ -46,20 +46,19 @@ _OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
         "csa",
         (
             "indexer_compressor_gemm", "indexer_compressor", "indexer_weights", "indexer_q_b",
-            "indexer_q_rope", "index_score", "top_k",
+            "indexer_q_rope", "index_score",
         ),
     ),
     "wq_a + wq_b": (
         "hca",
-        ("qkv_a", "q_a", "kv_a", "qkv_norm", "q_norm", "kv_norm", "q_b", "q_rope",
-         "q_rope_kv_insert", "kv_insert"),
+        ("q_a", "kv_a", "q_norm", "kv_norm", "q_b", "q_rope", "kv_rope", "inverse_rope"),
     ),
     "hc_pre": ("hca", ("attn_hc_pre",)),
     "hc_post": ("hca", ("attn_hc_post",)),
     "hc_head": ("head", ("head_pre",)),
 }  # fmt: skip
 # Quantised products of a layer, which the operator's mean a call is taken over.
-_QUANTISED = ("q_a", "kv_a", "qkv_a", "q_b", "o_b", "indexer_q_b", "shared_up", "shared_down")
+_QUANTISED = ("q_a", "kv_a", "q_b", "o_b", "indexer_q_b", "shared_up", "shared_down")
 _ACTIVATIONS = ("expert_act", "shared_act")
 LONGEST = 1_048_576
 # Of kernels whose context is not stated since they do not see it.
@@ -163,6 +162,11 @@ def predict_npu_rows(rows: Sequence[NpuRow]) -> list[NpuPrediction]:
     return [predict_npu_row(row) for row in rows]
 
 
+def is_asked(row: NpuRow) -> bool:
+    """Whether a row says enough to be asked."""
+    return not _not_asked(row)
+
+
 def _not_asked(row: NpuRow) -> str:
     texts = row.texts
     metric, software = texts["metric"], texts["software"]
@@ -205,7 +209,7 @@ def _step(row: NpuRow) -> NpuPrediction:
     from simulator.cost.step import cost_step
 
     texts = row.texts
-    asked, yielded = _asked(row)
+    asked, yielded = asked_step(row)
     result = cost_step(asked, must_fit=False)
     per_token = [ps * 1e-9 / yielded for ps in (result.total_ps, result.low_ps, result.high_ps)]
     if texts["unit"].startswith("tok/s"):
@@ -220,7 +224,7 @@ def _step(row: NpuRow) -> NpuPrediction:
     )  # fmt: skip
 
 
-def _asked(row: NpuRow) -> tuple[AskedStep, float]:
+def asked_step(row: NpuRow) -> tuple[AskedStep, float]:
     """The step of a row, and the tokens that it yields a request."""
     texts = row.texts
     chip, ranks = _CHIPS[texts["chip"]]
@@ -257,35 +261,41 @@ def _formats(precision: str) -> dict[str, Any]:
     return {}
 
 
-def _operator(row: NpuRow) -> NpuPrediction:
-    from simulator.cost.engine_price import engine_price
-    from simulator.cost.price import Target
+def asked_operator(row: NpuRow) -> tuple[AskedStep, list[Kernel]]:
+    """The step of which an operator of the table is a part, and its kernels of one layer.
+
+    A batch of operators is that of one rank; tokens of a lone kernel are those of a batch.
+    """
     from simulator.cost.step import rank_graph
     from simulator.engine.lowering import lower
     from workloads.run_stats import RunStats
 
     texts = row.texts
-    chip, _ = _CHIPS[texts["chip"]]
-    rows = int(texts["batch"])
-    small = texts["n_chips"] == "1"
-    ranks = 1 if small else int(texts["n_chips"])
-    # A batch of operators is that of one rank; tokens of a lone kernel are those of a batch.
+    alone = texts["n_chips"] == "1"
+    ranks = 1 if alone else int(texts["n_chips"])
     asked = ask(
         model="v4-flash",
-        chip=chip,
+        chip=_CHIPS[texts["chip"]][0],
         count=ranks,
         tp=1,
         dp=ranks,
         ep=ranks if ranks > 1 else None,
-        batch=rows * ranks,
+        batch=int(texts["batch"]) * ranks,
         context=int(texts["context"] or OPERATOR_CONTEXT),
-        **_formats("W8A8" if small else texts["precision"]),
+        **_formats("W8A8" if alone else texts["precision"]),
     )
     deployment = asked.deployment
     graph = rank_graph(asked.question, asked.config, deployment.formats.precision)
-    kernels = list(lower(graph, deployment.profile, RunStats()))
-    target = Target(asked.chip, asked.node, deployment.profile)
-    chosen: list[Kernel] = list(_covered(row, kernels))
+    return asked, list(_covered(row, list(lower(graph, deployment.profile, RunStats()))))
+
+
+def _operator(row: NpuRow) -> NpuPrediction:
+    from simulator.cost.engine_price import engine_price
+    from simulator.cost.price import Target
+
+    texts = row.texts
+    asked, chosen = asked_operator(row)
+    target = Target(asked.chip, asked.node, asked.deployment.profile)
     prices = [engine_price(kernel.demand, target) for kernel in chosen]
     if not prices:
         return NpuPrediction(row=row, reason="the profile launches no such kernel of its own")

@@ -43,6 +43,7 @@ __all__ = [
     "find_profile",
     "layout_of",
     "list_profiles",
+    "on_cores",
 ]
 
 DEFAULT_LAYOUT = "ideal"
@@ -77,7 +78,7 @@ NO_TABLES = TableRule(guess="nothing is set aside: the engine's own tables were 
 
 
 class EngineProfile(KernelSection):
-    """One engine, at one version."""
+    """One engine, at one version; `architecture` of the chip that it runs on, where that counts."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -88,6 +89,7 @@ class EngineProfile(KernelSection):
     layout: CacheLayout | str = DEFAULT_LAYOUT
     drafts: DraftRule | None = None
     tables: TableRule = NO_TABLES
+    architecture: str = ""
 
     @property
     def measured_name(self) -> str:
@@ -96,7 +98,7 @@ class EngineProfile(KernelSection):
 
 
 class _SharedKernels(StrictModel):
-    """Form of a profile whose kernels are in a section of their own."""
+    """Form of a profile whose kernels are in a section of their own, but for a few more."""
 
     name: Annotated[str, Field(min_length=1)]
     version: str
@@ -105,6 +107,7 @@ class _SharedKernels(StrictModel):
     drafts: DraftRule | None = None
     tables: TableRule = NO_TABLES
     kernels: Annotated[str, Field(min_length=1)]
+    more_kernels: tuple[FusedKernel, ...] = ()
 
 
 def list_profiles() -> list[str]:
@@ -121,6 +124,14 @@ def find_profile(name_or_path: str | Path, page_tokens: int | None = None) -> En
     path = find_data_file("engine", name_or_path, _PROFILES)
     found = _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
     return found if page_tokens is None else _paged(found, page_tokens)
+
+
+@lru_cache(maxsize=64)
+def on_cores(profile: EngineProfile, architecture: str) -> EngineProfile:
+    """The profile as it runs on chips of an architecture, where kernels ask for one."""
+    if not any(architecture in kernel.fp8_as for kernel in profile.kernels):
+        return profile
+    return profile.model_copy(update={"architecture": architecture})
 
 
 @lru_cache(maxsize=64)
@@ -189,6 +200,7 @@ def _read(path: Path) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
+    shared["kernels"] = (*section.kernels, *own.more_kernels)
     named = {
         key: getattr(own, key) for key in ("name", "version", "note", "layout", "drafts", "tables")
     }

@@ -32,13 +32,17 @@ NEAREST = {
     "cdna3": "hopper",
     "cdna4": "blackwell",
     "ascend-910b": "hopper",
-    "ascend-910c": "hopper",
     "ascend-950": "hopper",
 }
 
 
 # Chips on which the constants of an architecture were fitted.
-_FITTED_ON = {"hopper": "h200", "blackwell": "b200"}
+_FITTED_ON = {
+    "hopper": "h200",
+    "blackwell": "b200",
+    "ascend-910b": "ascend-a3-die",
+    "ascend-950": "ascend-950dt",
+}
 
 
 def fitted_chip(chip: ChipSpec) -> ChipSpec:
@@ -259,7 +263,8 @@ def chip_standing(chip: ChipSpec) -> Standing:
                 standing = found.standing
                 return replace(standing, words=f"{standing.words} ({what})")
     own = core_architecture(chip)
-    reference = find_chip(_FITTED_ON.get(NEAREST.get(own, own), min(_FITTED_ON.values())))
+    fitted = own if own in _FITTED_ON else NEAREST.get(own, own)
+    reference = find_chip(_FITTED_ON.get(fitted, "b200"))
     same = own == core_architecture(reference)
     return standing_of(chip, reference, same)
 
