@@ -31,6 +31,9 @@ DIGITS = 6
 NEAREST = {
     "cdna3": "hopper",
     "cdna4": "blackwell",
+    "blackwell-rtx": "blackwell",
+    "ada": "hopper",
+    "ampere": "hopper",
     "ascend-910b": "hopper",
     "ascend-950": "hopper",
 }

@@ -54,7 +54,7 @@ def target(chip: ChipSpec, name: str, engine: str) -> Target:
 
 def test_engines_that_ship() -> None:
     # Those left out of the laws differ in how they store the cache, not in their kernels.
-    assert list_profiles() == sorted([*ENGINES, "sglang-0.5-cap", "vllm-ascend"])
+    assert list_profiles() == sorted([*ENGINES, "sglang-0.5-cap", "sglang-ascend", "vllm-ascend"])
     with pytest.raises(InputError, match=r"unknown engine 'tensorrt'.*ascend.*sglang-0.5.*vllm"):
         find_profile("tensorrt")
 
