@@ -1,13 +1,13 @@
 """Fits the constants of tiled families on Ascend cores to measured steps and operators.
 
-`python -m simulator.calibration.npu_fit TABLE` prints what it finds, with each setting (chip, model,
-precision) left out in turn, and writes the package's files where `--write` is given.
+`python -m simulator.calibration.npu_fit TABLE` prints what it finds, with each setting (chip,
+model, precision) left out in turn, and writes the package's files where `--write` is given.
 
-Every row is lowered once by the engine's own profile. A step is then the streams of its layers with
-kernels whose units take as long as tiles say at peak, over the share of the constants; operators are
-kernels one after the other. Rows alone do not fix all constants: each is drawn to a stated prior, of
-physics on one architecture, of the other's fit on the next; a constant that rows move by less than
-the prior's own width is named as not identified.
+Every row is lowered once by the engine's own profile. A step is then the streams of its layers
+with kernels whose units take as long as tiles say at peak, over the share of the constants;
+operators are kernels one after the other. Rows alone do not fix all constants: each is drawn to a
+stated prior, of physics on one architecture, of the other's fit on the next; a constant that rows
+move by less than the prior's own width is named as not identified.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Values = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Layers:
-    """A row's kernels: busy time by unit at peak, how they overlap, and which stream they are on."""
+    """A row's kernels: busy time by unit at peak, how they overlap, and on which stream."""
 
     row: NpuRow
     architecture: str

@@ -20,7 +20,7 @@ UNITS = ("cube", "vector", "memory", "link")
 
 
 class TileRates:
-    """Shares of peaks by unit, one value a demand, and starts; 1 and the chip's own without a family.
+    """Shares of peaks by unit, a value a demand, and starts; 1 and the chip's own without a family.
 
     A kernel of a family begins with the family's start in place of the chip's launch gap.
     """

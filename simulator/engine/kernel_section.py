@@ -142,7 +142,8 @@ class FusedKernel(StrictModel):
     heads fill the tile (`few_heads`), or where there is one group of heads or one token
     (`several_groups`). `math` is the class that the engine multiplies in, where it is not the
     model's, and `math_on` that on some cores; `fp8_as` is that
-    of what is FP8 in the model, on chips of some architectures. `quantised`: its operand arrives in the format.
+    of what is FP8 in the model, on chips of some architectures. `quantised`: its operand arrives in
+    the format.
     `launches` of plain kernels, and `prefill_launches` more in a prefill; `pads_to` so many heads.
     `one_token_stream`: on its stream also where a prefill adds one token a request.
     """
