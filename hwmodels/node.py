@@ -15,7 +15,9 @@ from simulator.basis.sourced import BytesPerSecond, Count, Ratio, Seconds
 from simulator.basis.yaml_loader import StrictModel, load_yaml
 
 _NODES = Path(__file__).parent / "nodes"
-LinkKind = Literal["NVLink4", "NVLink5", "HCCS", "UB", "InfinityFabric"]
+LinkKind = Literal[
+    "NVLink3", "NVLink4", "NVLink5", "HCCS", "UB", "InfinityFabric", "PCIe4", "PCIe5", "RoCE"
+]  # fmt: skip
 
 
 class ScaleUpLink(StrictModel):

@@ -17,7 +17,7 @@ from simulator.engine.default_engine import default_engine
 from simulator.engine.entry_bytes import find_row_format
 from simulator.engine.exchange import with_exchange
 from simulator.engine.physical_layout import check_pages
-from simulator.engine.profile import EngineProfile, find_profile, layout_of
+from simulator.engine.profile import EngineProfile, find_profile, layout_of, on_cores
 from simulator.engine.sizing_rules import WindowSizing
 from workloads.deepseek_v4.config import ModelConfig, find_model
 from workloads.deepseek_v4.precision import Precision
@@ -159,7 +159,7 @@ def ask_deployment(
     """
     config, spec = find_model(model), edited_chip(find_chip(chip), edits or ())
     named = default_engine(spec) if engine is None else engine
-    profile = find_profile(named, page_tokens)
+    profile = on_cores(find_profile(named, page_tokens), spec.architecture)
     layout = layout_of(profile)
     node = find_node(chip, within("count", count, 1, MOST_CHIPS)).with_links_of(spec)
     within("pp", pp, 1, config.num_hidden_layers)

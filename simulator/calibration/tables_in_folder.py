@@ -11,14 +11,17 @@ from simulator.calibration.measured import MeasuredTable, read_measured
 
 # Columns that only tables of DRAM runs have.
 DRAM_COLUMNS = {"sim", "config", "pattern"}
+# Columns that only tables of steps and operators of Ascend machines have.
+NPU_COLUMNS = {"n_chips", "precision", "parallel", "metric"}
 
 
 @dataclass(frozen=True, slots=True)
 class FolderTables:
-    """Measured tables read, and paths of DRAM tables."""
+    """Measured tables read, paths of DRAM tables, and of tables of Ascend machines."""
 
     measured: tuple[MeasuredTable, ...]
     dram: tuple[Path, ...]
+    npu: tuple[Path, ...] = ()
 
 
 def read_folder(folder: Path, faults: list[FileFormatError] | None = None) -> FolderTables:
@@ -37,21 +40,24 @@ def read_folder(folder: Path, faults: list[FileFormatError] | None = None) -> Fo
         raise InputError(
             f"{folder}: the folder has no .csv file, expected tables of measured times"
         )
-    dram = tuple(path for path in paths if _is_dram(path))
-    measured = tuple(read_measured(path, faults) for path in paths if path not in dram)
+    headers = {path: _header(path) for path in paths}
+    dram = tuple(path for path in paths if headers[path] >= DRAM_COLUMNS)
+    npu = tuple(path for path in paths if headers[path] >= NPU_COLUMNS)
+    others = [path for path in paths if path not in {*dram, *npu}]
+    measured = tuple(read_measured(path, faults) for path in others)
     for table in measured:
         if not len(table):
             own = [fault for fault in faults or () if fault.message.startswith(f"{table.path}:")]
             if own:
                 raise own[0]
             raise FileFormatError(f"{table.path}:2: the table has a header and no row")
-    return FolderTables(measured, dram)
+    return FolderTables(measured, dram, npu)
 
 
-def _is_dram(path: Path) -> bool:
+def _header(path: Path) -> set[str]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             lines = (line for line in file if not line.startswith("#"))
-            return set(next(csv.reader(lines), [])) >= DRAM_COLUMNS
+            return set(next(csv.reader(lines), []))
     except (OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: cannot be read as CSV text ({error})") from None

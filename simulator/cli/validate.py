@@ -11,6 +11,7 @@ from hwmodels.chip import find_chip
 from simulator.basis.errors import FileFormatError, InputError, V4SimError, unknown_name
 from simulator.cli.calibrate import OwnChips, need_scipy
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
+from simulator.cli.validate_npu import validate_npu
 from simulator.cli.validate_others import print_published, validate_dram
 from simulator.cli.validate_tables import (
     print_by,
@@ -24,6 +25,7 @@ from simulator.cli.validate_tables import (
 if TYPE_CHECKING:
     from simulator.calibration.dispatch import RowSet
     from simulator.calibration.machine_rows import MachinePredictions
+    from simulator.calibration.tables_in_folder import FolderTables
     from simulator.calibration.validation import Row
 
 
@@ -111,10 +113,11 @@ def validate(
 
     _check_files(rows, page)
     with described_chips(find_chip(path) for path in chips or ()):
-        measured, dram, skipped = _read(folder, strict)
+        measured, tables, skipped = _read(folder, strict)
         report, found = _validated(measured, fidelity, cv, sample, seed or 0)
         report["skipped"] = skipped
-        report["dram"] = [validate_dram(path) for path in dram]
+        report["dram"] = [validate_dram(path) for path in tables.dram]
+        report["npu"] = [validate_npu(path) for path in tables.npu]
         _more(report, found, by, slices, page)
     if rows is not None:
         write_rows(rows, found)
@@ -134,8 +137,8 @@ def _check_files(rows: Path | None, page: Path | None) -> None:
         raise InputError(f"cannot write {page}: there is no folder {page.parent}; make it first")
 
 
-def _read(folder: Path, strict: bool) -> tuple[RowSet, tuple[Path, ...], list[str]]:
-    """Rows of the measured tables, paths of DRAM tables, and what was skipped, which is said."""
+def _read(folder: Path, strict: bool) -> tuple[RowSet, FolderTables, list[str]]:
+    """Rows of the measured tables, paths of the others, and what was skipped, which is said."""
     from simulator.calibration.dispatch import dispatched
     from simulator.calibration.tables_in_folder import read_folder
     from simulator.kernels.user_constants import check_given_serves
@@ -151,7 +154,7 @@ def _read(folder: Path, strict: bool) -> tuple[RowSet, tuple[Path, ...], list[st
     if len(skipped) > MOST_SKIPPED:
         more = len(skipped) - MOST_SKIPPED
         error_console().print(f"skipped: {more:,} more rows; --json lists them")
-    return measured, tables.dram, skipped
+    return measured, tables, skipped
 
 
 def _more(

@@ -314,9 +314,15 @@ def _family(name: str, kind: type[F]) -> F:
     return family
 
 
+def tile(demand: Demand, target: Target) -> list[FamilyCall] | None:
+    """None: tiles price the kernel, with the rates that its family's constants say."""
+    return None
+
+
 # Calls of families that a kernel consists of; None where no family covers it.
 CallRule = Callable[[Demand, Target], list[FamilyCall] | None]
 PROGRAMS: dict[str, CallRule] = {
+    "tile": tile,
     "gemm": gemm,
     "moe": moe,
     "mhc_pre": by_family,

@@ -30,6 +30,7 @@ from simulator.cost.roofline import (
     whole_ps,
 )
 from simulator.cost.tile_buffers import running_cores
+from simulator.cost.tile_rates import TileRates
 from simulator.cost.tile_ways import Products, TileWays, Ways
 from simulator.engine.kernel import Demand, Product
 from simulator.kernels.causes import CAUSE_OF_RESOURCE
@@ -61,7 +62,7 @@ def tile_prices(
     batch = TileBatch(recording, demands, target)
     tiled = batch.tiled(Floors.of_prices(floors), recording.values, rates)
     return [
-        _price(demand, tiled, i, floor, target, priced_by)
+        batch.rates.priced(i, _price(demand, tiled, i, floor, target, priced_by))
         for i, (demand, floor) in enumerate(zip(demands, floors, strict=True))
     ]
 
@@ -86,12 +87,14 @@ class Tiled:
     latency_ps: NDArray[np.int64]
     chunks: Floats
     far: NDArray[np.bool_]
+    rates: TileRates
 
     def costs(self, launch_ps: int) -> list[Cost]:
         """Launch and run of each demand, and what it takes of the pipes."""
         columns = (self.busy_ps.T, self.latency_ps, self.chunks, self.far)
         listed = zip(*(column.tolist() for column in columns), strict=True)
-        return [_cost(launch_ps, *column) for column in listed]
+        starts = self.rates.starts_ps(launch_ps)
+        return [_cost(start, *column) for start, column in zip(starts, listed, strict=True)]
 
 
 class TileBatch:
@@ -115,14 +118,16 @@ class TileBatch:
         self._latency_s = chip.dram_latency_s
         self._llc_bytes_per_s = chip.llc_bandwidth_bytes_per_s
         self._latencies = whole_ps(np.array([chip.llc_latency_s, chip.dram_latency_s]))
-        self._elementwise = chip.vector_flops_per_s / 2
-        self._special = chip.special_ops_per_s
+        self.rates = TileRates(demands, target)
+        self._elementwise = chip.vector_flops_per_s / 2 * self.rates.vector
+        self._special = chip.special_ops_per_s * self.rates.vector
         slower = min(1.0, chip.clock_hz / chip.peak_clock_hz)
         rates = [[_rate(p, target) for p in products] for products in self._plans.products]
         self._on_matrix = [np.array([r.unit == "matrix" for r in slot]) for slot in rates]
         self._flops = [
             np.array([r.flops_per_s * (slower if r.unit == "matrix" else 1.0) for r in slot])
-            for slot in rates
+            * np.where(on_matrix, self.rates.cube, self.rates.vector)
+            for slot, on_matrix in zip(rates, self._on_matrix, strict=True)
         ]
         self._converts = [np.array([r.convert for r in slot]) for slot in rates]
         self._table = NumberTable(
@@ -159,7 +164,8 @@ class TileBatch:
         far = floors.read_bytes + floors.written_bytes > 0
         latency = self._latencies[far.astype(np.intp)].astype(np.int64)
         feed = whole_ps(seconds.feed).astype(np.int64)
-        return Tiled(ways, busy, feed, latency, seconds.waves * ways.steps, far)
+        chunks = seconds.waves * ways.steps
+        return Tiled(ways, busy, feed, latency, chunks, far, self.rates)
 
     def _table_rate(self, full: Floats) -> RateOf:
         def rate(of: NDArray[np.intp], in_flight_bytes: Floats) -> Floats:
@@ -190,7 +196,7 @@ class TileBatch:
         waves = np.ceil(ways.units / self._cores[of])
         idle = waves * self._cores[of] / ways.units
         vector_ops, special_ops, link = dense[:, of]
-        matrix, vector = np.zeros(len(of)), idle * vector_ops / self._elementwise
+        matrix, vector = np.zeros(len(of)), idle * vector_ops / self._elementwise[of]
         for i, sizes in enumerate(products):
             macs = np.maximum(ways.padded_macs[i], sizes.macs[of])
             multiplied = idle * 2 * macs / self._flops[i][of]
@@ -199,15 +205,15 @@ class TileBatch:
             vector = vector + np.where(on_matrix, 0.0, multiplied)
             if self._converts[i].any():
                 weights = sizes.weight_elements[of] * np.maximum(ways.weight_uses[i], 1.0)
-                converted = idle * CONVERT_OPS_PER_WEIGHT * weights / self._elementwise
+                converted = idle * CONVERT_OPS_PER_WEIGHT * weights / self._elementwise[of]
                 vector = vector + np.where(self._converts[i][of], converted, 0.0)
         # Cube cores fill their L0 buffers while they multiply.
         feed = idle * ways.feed_clocks / self._cube_clocks_per_s
         units = {
             "matrix": np.maximum(matrix, feed),
             "vector": vector,
-            "special": idle * special_ops / self._special,
-            "link": link,
+            "special": idle * special_ops / self._special[of],
+            "link": link / self.rates.link[of],
         }
         return _Seconds(units, self._loads(ways, floors, rate), waves, feed)
 
@@ -216,7 +222,7 @@ class TileBatch:
         of = ways.demand
         cores = np.minimum(ways.units, self._cores[of])
         in_flight = cores * self._buffer_bytes[of] / 2
-        dram = rate(of, in_flight)
+        dram = rate(of, in_flight) * self.rates.memory[of]
         llc = self._llc_bytes_per_s * cores / self._cores[of]
         return {
             "memory": (floors.read_bytes + floors.written_bytes)[of] / dram,

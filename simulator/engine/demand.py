@@ -52,7 +52,7 @@ class DemandBuilder:
             family=kernel.family,
             priced_as=self._priced_as(kernel, nodes, layer),
             products=tuple(
-                replace(product, math=kernel.math or product.math)
+                replace(product, math=self._math(kernel, product.math))
                 for node, work in nodes
                 for product in products_of(
                     node, work, self.graph.step, self._fetched(work), _operand(node, operands)
@@ -80,10 +80,16 @@ class DemandBuilder:
             link_span=span,
         )
 
+    def _math(self, kernel: FusedKernel, own: str) -> str:
+        """Class that a kernel multiplies in."""
+        if own == "fp8":
+            own = kernel.fp8_as.get(self.profile.architecture, own)
+        return kernel.math or own
+
     def _priced_as(
         self, kernel: FusedKernel, nodes: Sequence[tuple[Node, Work]], layer: Sequence[Node]
     ) -> ProgramCall | None:
-        if kernel.program == "tile":
+        if kernel.program == "tile" and not kernel.families:
             return None
         sizes = SIZES.get(kernel.program)
         members = Members(kernel, nodes, self.graph, self.rows, self.phase, layer)

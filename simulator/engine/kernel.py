@@ -79,11 +79,11 @@ class ProgramCall:
 class Demand:
     """What a kernel asks of a machine; hashable.
 
-    Without `priced_as` the tile model prices it. `cache_read_bytes` counts distinct entries,
-    `cache_touch_bytes` every fetch by a block of queries; `cache_runs` divide reads and writes by
-    pattern (none: all in long runs); `row_padding_bytes` of the reads are no rows but lie between
-    or around them. A collective joins `link_ranks` ranks out of `link_span`
-    consecutive ones.
+    Without `priced_as` tiles price it at the peak of every unit. `cache_read_bytes` counts distinct
+    entries, `cache_touch_bytes` every fetch by a block of queries; `cache_runs` divide reads and
+    writes by pattern (none: all in long runs); `row_padding_bytes` of the reads are no rows but lie
+    between or around them. A collective joins `link_ranks` ranks out of `link_span` consecutive
+    ones.
     """
 
     family: str

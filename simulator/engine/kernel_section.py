@@ -142,7 +142,9 @@ class FusedKernel(StrictModel):
     prefill none of whose rows has more entries than the indexer picks (`long_prefill_rows`), where
     heads fill the tile (`few_heads`), or where there is one group of heads or one token
     (`several_groups`). `math` is the class that the engine multiplies in, where it is not the
-    model's, and `math_on` that on some cores. `quantised`: its operand arrives in the format.
+    model's, and `math_on` that on some cores; `fp8_as` is that
+    of what is FP8 in the model, on chips of some architectures. `quantised`: its operand arrives in
+    the format.
     `launches` of plain kernels, and `prefill_launches` more in a prefill; `pads_to` so many heads.
     `one_token_stream`: on its stream also where a prefill adds one token a request.
     """
@@ -157,6 +159,7 @@ class FusedKernel(StrictModel):
     when: When = "always"
     math: str | None = None
     math_on: dict[str, str] = Field(default_factory=dict)
+    fp8_as: dict[str, str] = Field(default_factory=dict)
     quantised: bool = False
     launches: Annotated[int, Field(ge=0)] = 0
     prefill_launches: Annotated[int, Field(ge=0)] = 0

@@ -44,6 +44,7 @@ __all__ = [
     "find_profile",
     "layout_of",
     "list_profiles",
+    "on_cores",
 ]
 
 DEFAULT_LAYOUT = "ideal"
@@ -78,7 +79,7 @@ NO_TABLES = TableRule(guess="nothing is set aside: the engine's own tables were 
 
 
 class EngineProfile(KernelSection):
-    """One engine, at one version."""
+    """One engine, at one version; `architecture` of the chip that it runs on, where that counts."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -91,6 +92,7 @@ class EngineProfile(KernelSection):
     tables: TableRule = NO_TABLES
     batching: Batching | None = None
     host: HostSection | None = None
+    architecture: str = ""
 
     @property
     def measured_name(self) -> str:
@@ -99,7 +101,7 @@ class EngineProfile(KernelSection):
 
 
 class _SharedKernels(StrictModel):
-    """Form of a profile whose kernels are in a section of their own."""
+    """Form of a profile whose kernels are in a section of their own, but for a few more."""
 
     name: Annotated[str, Field(min_length=1)]
     version: str
@@ -110,6 +112,7 @@ class _SharedKernels(StrictModel):
     batching: Batching | None = None
     host: HostSection | None = None
     kernels: Annotated[str, Field(min_length=1)]
+    more_kernels: tuple[FusedKernel, ...] = ()
 
 
 def list_profiles() -> list[str]:
@@ -126,6 +129,14 @@ def find_profile(name_or_path: str | Path, page_tokens: int | None = None) -> En
     path = find_data_file("engine", name_or_path, _PROFILES)
     found = _load(path, path.resolve(), path.stat().st_mtime_ns, is_path(name_or_path))
     return found if page_tokens is None else _paged(found, page_tokens)
+
+
+@lru_cache(maxsize=64)
+def on_cores(profile: EngineProfile, architecture: str) -> EngineProfile:
+    """The profile as it runs on chips of an architecture, where kernels ask for one."""
+    if not any(architecture in kernel.fp8_as for kernel in profile.kernels):
+        return profile
+    return profile.model_copy(update={"architecture": architecture})
 
 
 @lru_cache(maxsize=64)
@@ -194,5 +205,7 @@ def _read(path: Path) -> EngineProfile:
     own = validate_data(data, lines, _SharedKernels)
     section = find_section(path_beside(path, own.kernels))
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
-    kept = {name: getattr(own, name) for name in _SharedKernels.model_fields if name != "kernels"}
+    shared["kernels"] = (*section.kernels, *own.more_kernels)
+    apart = ("kernels", "more_kernels")
+    kept = {name: getattr(own, name) for name in _SharedKernels.model_fields if name not in apart}
     return EngineProfile(**kept, **shared)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwmodels.chip import ChipSpec
 
 # Architectures whose cores are those of another, which their constants come from.
-SAME_CORES = {"blackwell-ultra": "blackwell"}
+SAME_CORES = {"blackwell-ultra": "blackwell", "ascend-910c": "ascend-910b"}
 
 
 def core_architecture(chip: ChipSpec) -> str:

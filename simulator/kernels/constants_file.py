@@ -31,14 +31,21 @@ DIGITS = 6
 NEAREST = {
     "cdna3": "hopper",
     "cdna4": "blackwell",
+    "blackwell-rtx": "blackwell",
+    "ada": "hopper",
+    "ampere": "hopper",
     "ascend-910b": "hopper",
-    "ascend-910c": "hopper",
     "ascend-950": "hopper",
 }
 
 
 # Chips on which the constants of an architecture were fitted.
-_FITTED_ON = {"hopper": "h200", "blackwell": "b200"}
+_FITTED_ON = {
+    "hopper": "h200",
+    "blackwell": "b200",
+    "ascend-910b": "ascend-a3-die",
+    "ascend-950": "ascend-950dt",
+}
 
 
 def fitted_chip(chip: ChipSpec) -> ChipSpec:
@@ -252,7 +259,8 @@ def chip_standing(chip: ChipSpec) -> Standing:
     cores; where it has some, the sentence names them beside what the others rest on.
     """
     own = core_architecture(chip)
-    reference = find_chip(_FITTED_ON.get(NEAREST.get(own, own), min(_FITTED_ON.values())))
+    fitted = own if own in _FITTED_ON else NEAREST.get(own, own)
+    reference = find_chip(_FITTED_ON.get(fitted, "b200"))
     standing = standing_of(chip, reference, own == core_architecture(reference))
     for path, content in active_constants():
         found = {

@@ -13,6 +13,7 @@ from simulator.kernels import (
     nccl,
     sparse_core,
     top_k,
+    unit_rates,
 )
 from simulator.kernels.family import Family, check_families
 
@@ -27,6 +28,7 @@ _MODULES = (
     nccl,
     graph_all_reduce,
     attention_module,
+    unit_rates,
 )
 
 FAMILIES: dict[str, Family] = {}

@@ -27,10 +27,11 @@ def numbers(model: StrictModel) -> Iterator[Sourced]:
             yield from numbers(value)
 
 
-def test_the_thirteen_chips() -> None:
+def test_the_shipped_chips() -> None:
     hopper = ["h100", "h20", "h200", "h800"]
     blackwell = ["b200", "b300", "gb200", "gb300"]
-    others = ["mi300x", "mi355x", "ascend-910b3", "ascend-910c", "ascend-950dt"]
+    others = ["mi300x", "mi325x", "mi355x", "a100", "gb10", "rtx-4090", "rtx-pro-6000"]
+    others += [name for name in TABLE if name.startswith("ascend")]
     assert sorted([*hopper, *blackwell, *others]) == CHIPS
 
 
@@ -52,6 +53,15 @@ TABLE = {
     "mi300x": (192, 5300, 1307, 2610, None, 304, 448, 750),
     "mi355x": (288, 8000, 2500, 5000, 10100, 256, 535.5, 1400),
     "ascend-910b3": (68.7, 1600, 313, None, None, 20, 196, 400),
+    "ascend-910b4": (34.36, 1200, 270, None, None, 20, 196, 350),
+    "ascend-910b4-64g": (68.7, 1600, 270, None, None, 20, 196, 350),
+    "ascend-a3-die": (68.7, 1600, 363.7, None, None, 24, 196, 400),
+    "ascend-950pr": (128, 1600, 486, 1000, 2000, 36, 840, 600),
+    "mi325x": (256, 6000, 1300, 2610, None, 304, 448, 1000),
+    "a100": (80, 2039, 312, None, None, 108, 300, 400),
+    "gb10": (128.53, 273, 213, 214, 427, 48, 25, 140),
+    "rtx-4090": (25.77, 1008, 165.2, 330.3, None, 128, 31, 450),
+    "rtx-pro-6000": (102.64, 1792, 467.8, 935.6, 1871.2, 188, 63, 600),
     "ascend-910c": (137.4, 3200, 727.4, None, None, 48, 392, 800),
     "ascend-950dt": (96, 4000, 486, 919, 1783, 36, 840, 700),
 }

@@ -21,6 +21,7 @@ from simulator.cost.tile import pipelined_ps, tile_causes
 from simulator.cost.tile_buffers import running_cores
 from simulator.cost.traffic import Traffic
 from simulator.engine.kernel import Demand
+from simulator.kernels.constants_file import constants_for
 from tests.oracles.tile_plan import TilePlan, Values, tile_plans
 
 # Bytes per second for numbers of bytes in flight over the whole chip.
@@ -88,7 +89,10 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
     cause = "dram_latency" if far else "llc"
     causes[cause] = causes.get(cause, 0) + latency
     source = "memory" if far else "llc"
-    busy = {**units, **loads, source: loads[source] + latency, "launch": floor.busy_ps["launch"]}
+    start = _reached(demand, target).get("start_us")
+    launch = floor.busy_ps["launch"] if start is None else to_ps(start * 1e-6)
+    causes["launch"] = launch
+    busy = {**units, **loads, source: loads[source] + latency, "launch": launch}
     return Price(
         run_ps=latency + pipelined,
         busy_ps=busy,
@@ -98,6 +102,14 @@ def _price(demand: Demand, plan: TilePlan, target: Target, floor: Price, rate: M
         cut=plan.cut,
         work=_work(demand, plan, chip),
     )
+
+
+def _reached(demand: Demand, target: Target) -> dict[str, float]:
+    """Shares of peaks, and the start, of the family that the kernel's entry names; else none."""
+    if demand.priced_as is None:
+        return dict.fromkeys(("cube", "vector", "memory", "link"), 1.0)
+    (rule,) = target.kernels[demand.priced_as.kernel].families
+    return dict(constants_for(rule.family, target.chip).values)
 
 
 def _work(demand: Demand, plan: TilePlan, chip: ChipSpec) -> dict[str, float]:
@@ -125,19 +137,25 @@ def _unit_seconds(
 ) -> dict[str, Values]:
     """Time of each unit with padding, empty places in the last wave and repeated conversions."""
     chip = target.chip
-    elementwise = chip.vector_flops_per_s / 2
+    reached = _reached(demand, target)
+    elementwise = chip.vector_flops_per_s / 2 * reached["vector"]
     matrix_clock = min(1.0, chip.clock_hz / chip.peak_clock_hz)
     seconds: dict[str, Values] = {
         "matrix": 0.0,
         "vector": idle * demand.vector_ops / elementwise,
-        "special": idle * demand.special_ops / chip.special_ops_per_s,
-        "link": link_seconds(demand, target.node),
+        "special": idle * demand.special_ops / (chip.special_ops_per_s * reached["vector"]),
+        "link": link_seconds(demand, target.node) / reached["link"],
     }
     for i, product in enumerate(demand.products):
         rate = product_rate(chip, product)
         slower = matrix_clock if rate.unit == "matrix" else 1.0
         macs = np.maximum(plan.padded_macs[i], product.macs)
-        seconds[rate.unit] += idle * 2 * macs / (rate.flops_per_s * slower)
+        seconds[rate.unit] += (
+            idle
+            * 2
+            * macs
+            / (rate.flops_per_s * slower * reached["cube" if rate.unit == "matrix" else "vector"])
+        )
         if rate.convert:
             weights = product.weight_elements * np.maximum(plan.weight_uses[i], 1.0)
             seconds["vector"] += idle * CONVERT_OPS_PER_WEIGHT * weights / elementwise
@@ -159,6 +177,7 @@ def _load_seconds(
     cores = np.minimum(plan.units, most)
     in_flight = cores * buffer_bytes / 2
     dram = rate(in_flight) if moved.dram_bytes else np.inf
+    dram = dram * _reached(demand, target)["memory"]
     llc = chip.llc_bandwidth_bytes_per_s * cores / most
     return {
         "memory": moved.dram_bytes / dram,

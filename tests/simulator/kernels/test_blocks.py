@@ -8,9 +8,11 @@ from simulator.kernels.attention_module import AttentionModule
 from simulator.kernels.blocks import BUILDERS
 from simulator.kernels.registry import FAMILIES
 from simulator.kernels.sparse_core import SparseCore
+from simulator.kernels.unit_rates import HostDispatch, UnitRates
 
 # The steps of these are built one by one, from a call's form and not its family alone.
-BY_FORM = (SparseCore, AttentionModule)
+# Tiles price those of `UnitRates`, and the host's waits are plain launches.
+BY_FORM = (SparseCore, AttentionModule, UnitRates, HostDispatch)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

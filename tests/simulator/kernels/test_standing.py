@@ -87,7 +87,7 @@ def test_another_machine_of_the_same_label_is_not_measured(tmp_path):
 
 
 def test_unknown_cores_are_foreign(tmp_path):
-    found = chip_standing(own_chip(tmp_path, "h200", name="mine", architecture="ampere"))
+    found = chip_standing(own_chip(tmp_path, "h200", name="mine", architecture="volta"))
     assert found.kind == "foreign"
 
 
