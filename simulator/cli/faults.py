@@ -101,7 +101,8 @@ def _in_a_file(message: str, values: Mapping[str, Any]) -> str | None:
             at = [number for number, line in enumerate(lines, 1) if word in line]
             if len(at) == 1:
                 return f"{path}:{at[0]}"
-        return str(path)
+        # A question that does not fit names quantities, and no key of its file is at fault.
+        return None if re.search(r"\d", message) else str(path)
     return None
 
 
