@@ -21,7 +21,7 @@ _YAML = (".yaml", ".yml", ".json")
 def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, Any]) -> None:
     """Puts the option, or file and line, before a message that names neither."""
     message = error.message
-    if "--" in message or isinstance(error, DoesNotFitError):
+    if "--" in message or isinstance(error, DoesNotFitError) or error.exit_code != 2:
         return
     values = {
         name: value
