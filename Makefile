@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all laws validation bench clean
+.PHONY: demo test test-all fuzz laws validation bench clean
 
 demo: .venv/installed
 	$(BIN)/v4sim demo --out out/demo
@@ -16,6 +16,12 @@ test: .venv/tests-installed
 # Everything of which `make test` runs a seeded tenth, too.
 test-all: export V4SIM_WHOLE = 1
 test-all: test
+
+# Mutated files and options of every command; each new fault is kept under tests/fuzz/found.
+N ?= 1000
+SEED ?= 1
+fuzz: .venv/tests-installed
+	$(BIN)/python -m tests.fuzz.run $(N) --seed $(SEED) --keep
 
 # What moves demand moves time, for every field, engine and chip.
 laws: .venv/tests-installed

@@ -25,6 +25,8 @@ from simulator.basis.yaml_loader import KeyFaultError, dotted
 _WRITES_A_READ = 4
 
 
+# A millisecond of reads waiting in one channel is beyond any controller.
+MOST_QUEUED_NS = 1e6
 # Depth of a channel's read queue, as the time that its traffic takes; see `ChipController`.
 QUEUED_NS = 103.0
 
@@ -48,8 +50,11 @@ class ChipController:
     refresh: Refresh = "per-bank"
 
     def __post_init__(self) -> None:
-        if self.queued_ns <= 0:
-            raise InputError(f"queued_ns is {self.queued_ns}, expected more than 0")
+        if not 0 < self.queued_ns <= MOST_QUEUED_NS:
+            raise InputError(
+                f"queued_ns is {self.queued_ns:g}, expected more than 0 and at most "
+                f"{MOST_QUEUED_NS:,.0f}"
+            )
 
     def spec(self, preset: DramPreset) -> ControllerSpec:
         """Queues of one channel at a preset's speed; writes wait in the last-level cache."""

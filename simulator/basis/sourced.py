@@ -15,6 +15,16 @@ from simulator.basis.errors import InputError
 from simulator.basis.units import find_unit, to_si, unit_names
 from simulator.basis.yaml_loader import KeyFaultError, StrictModel
 
+# Least and most in SI units by dimension, far beyond what is built.
+_RANGE = (1e-15, 1e24)
+_RANGES = {
+    "B": (1, 1e18),
+    "B/s": (1, 1e18),
+    "s": (1e-15, 1e6),
+    "Hz": (1, 1e13),
+    "1": (1e-12, 1e12),
+    "clk": (1, 1e9),
+}
 Kind = Literal["published", "measured", "derived", "guessed"]
 
 
@@ -39,6 +49,7 @@ class Sourced(StrictModel):
             raise KeyFaultError(("unit",), error.message) from None
         if self.value <= 0:
             raise KeyFaultError(("value",), f"value is {self.value}, expected more than 0")
+        self._check_range()
         if self.kind == "guessed":
             if not (self.note or "").strip():
                 raise KeyFaultError(("kind",), "a guessed number needs a 'note' with the reason")
@@ -46,6 +57,16 @@ class Sourced(StrictModel):
             what = "the derivation" if self.kind == "derived" else "where it was read"
             raise KeyFaultError(("kind",), f"a {self.kind} number needs a 'source' with {what}")
         return self
+
+    def _check_range(self) -> None:
+        """Beyond any machine a number is a slip, and sums with it lose all others."""
+        least, most = _RANGES.get(self.dimension, _RANGE)
+        si = to_si(self.value, self.unit)
+        if not least <= si <= most:
+            given = f"{self.value} {self.unit}".removesuffix(" 1")
+            given = given if len(given) <= 60 else given[:57] + "..."
+            what = f"{least:g} to {most:g} {self.dimension}".removesuffix(" 1")
+            raise KeyFaultError(("value",), f"value is {given}, expected {what}")
 
     @property
     def dimension(self) -> str:

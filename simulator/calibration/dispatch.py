@@ -18,6 +18,7 @@ from simulator.calibration.row_entries import entry_of
 from simulator.calibration.tiny_graphs import NEEDS, Row
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.attention_module import AttentionModule
+from simulator.kernels.expert_tokens import power_law_exponent
 from simulator.kernels.parts import Floats
 from simulator.kernels.regime import Situation
 from simulator.kernels.registry import find_family
@@ -185,8 +186,28 @@ def _row(
                 f"{table.path}:1: column {missing[0]!r} is missing; rows of "
                 f"{columns['op']} need {', '.join(NEEDS[entry.graph])}"
             )
+        if "num_experts" in NEEDS[entry.graph]:
+            fault = _experts_fault(columns)
+            if fault:
+                return FileFormatError(f"{table.path}:{line}: {fault}")
     family = entry.judged if entry else NOT_COVERED
     return MeasuredRow(table.path.name, line, columns, float(table.seconds[index]), family)
+
+
+def _experts_fault(columns: Row) -> str:
+    """Why the experts of a row cannot be drawn; empty where they can."""
+    if float(columns["topk"]) > float(columns["num_experts"]):
+        return (
+            f"column 'topk' is {columns['topk']:g}, expected at most the "
+            f"{columns['num_experts']:g} of 'num_experts'"
+        )
+    distribution = str(columns.get("distribution", "balanced"))
+    try:
+        if distribution != "balanced":
+            power_law_exponent(distribution)
+    except V4SimError as error:
+        return f"column 'distribution': {error.message}"
+    return ""
 
 
 def _name_fault(what: str, name: str, known: dict[tuple[str, str], str]) -> str:

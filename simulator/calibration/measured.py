@@ -41,6 +41,16 @@ REQUIRED = ("chip", "engine", "op", TIME)
 
 # Beyond these a cell is a slip: a size of 10^15, and a quarter of an hour.
 LARGEST, LONGEST_US = 1e15, 1e9
+# Sizes that graphs are built of: whole, and none of them 0 but where it is said.
+SIZES = dict.fromkeys(
+    (
+        *("m", "n", "k", "batch", "new_tokens", "num_tokens", "local_heads", "tp", "ratio"),
+        *("num_sites", "hc_mult", "hidden_size", "sinkhorn_iters", "inter_size", "topk"),
+        *("num_experts", "moe_tp_size", "moe_ep_size", "num_gpus", "message_size"),
+    ),
+    1,
+) | {"past_tokens": 0}
+LARGEST_SIZE = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,14 @@ def _number_fault(name: str, value: str) -> str:
         return f"column {name!r} is {value!r}, not finite"
     if name == TIME and not number > 0:
         return f"{TIME} must be above 0"
+    if name in SIZES and name != "message_size":
+        if not SIZES[name] <= number <= LARGEST_SIZE or number % 1:
+            return (
+                f"column {name!r} is {value!r}, expected a whole number from {SIZES[name]} to "
+                f"{LARGEST_SIZE:,}"
+            )
+    elif name == "message_size" and number < 1:
+        return f"column {name!r} is {value!r}, expected at least 1 element"
     most = LONGEST_US if name == TIME else LARGEST
     if abs(number) > most:
         return f"column {name!r} is {value!r}, expected at most {most:g}"

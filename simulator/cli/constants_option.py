@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from simulator.basis.errors import InputError
+from simulator.basis.errors import InputError, V4SimError
+from simulator.cli.faults import placed
 
 NAME = "constants"
 _OPTION = Annotated[
@@ -40,8 +41,16 @@ def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(**given: Any) -> Any:
+        try:
+            return with_file(given)
+        except V4SimError as error:
+            placed(error, signature, given)
+            raise
+
+    def with_file(given: dict[str, Any]) -> Any:
         from simulator.kernels.user_constants import active_files, given_constants
 
+        given = dict(given)
         path = given.pop(NAME)
         if path is not None and not path.is_file():
             raise InputError(

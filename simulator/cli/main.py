@@ -1,6 +1,7 @@
 """The `v4sim` command: one thin module a subcommand, errors as one sentence, exit codes.
 
-Exit codes: 0 done; 1 a check failed; 2 bad input; 3 a model does not fit; 130 interrupted.
+Exit codes: 0 done; 1 a check failed; 2 bad input; 3 a model does not fit; 4 unsupported;
+70 a bug of ours; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import gc
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
@@ -40,6 +43,7 @@ from simulator.cli import (
 )
 from simulator.cli.constants_option import with_constants
 
+BUG = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = "interrupted; nothing partial was written"
 
 app = typer.Typer(
@@ -124,8 +128,6 @@ def _run(given: list[str]) -> int:
         return _fail("an input file is nested too deeply to be read; flatten it")
     except MemoryError:
         return _fail("this needs more memory than the machine has; ask for less at once")
-    except (ArithmeticError, UnicodeError) as error:
-        return _fail(f"a number or a name in the input cannot be worked with: {error}")
     except OSError:
         raise
     except Exception as error:
@@ -138,18 +140,33 @@ def _fail(sentence: str, exit_code: int = 2) -> int:
     return exit_code
 
 
+def _bug(error: Exception) -> int:
+    """What is our fault, not the user's: where it happened and where to report it."""
+    if os.environ.get("V4SIM_TRACEBACK"):
+        raise error
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).parent.name}/{Path(last.filename).name}:{last.lineno}"
+    said = f"{type(error).__name__}: {error}"[:300]
+    return _fail(
+        f"this is a bug in v4sim, not in what you gave ({said}, at {where}): please report it with "
+        "the command line, the files it names and the output of the same command under "
+        "V4SIM_TRACEBACK=1",
+        BUG,
+    )
+
+
 def _silence(stream: TextIO) -> None:
     """Let what is still buffered go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage_error(error: Exception) -> int:
-    """Errors of the option parser as one sentence; anything else is our bug and goes on."""
+    """Errors of the option parser as one sentence; anything else is told as a bug of ours."""
     message = getattr(error, "format_message", None)
     if message is None:
         if type(error).__name__ == "Abort":
             return _fail(INTERRUPTED, 130)
-        raise error
+        return _bug(error)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "v4sim"
     commands = list(getattr(getattr(context, "command", None), "commands", None) or ())

@@ -27,6 +27,7 @@ from simulator.kernels.family import Columns
 from simulator.kernels.parts import Floats
 
 DRAWS = 5
+_STEEPEST = 10.0
 _POWER_LAW = "power_law_"
 UNIFORM = "uniform"
 # Loads further than this many standard deviations from the mean do not occur.
@@ -48,7 +49,7 @@ def expert_draws(tokens: int, experts: int, topk: int, distribution: str) -> Cou
         )
     if distribution == "balanced":
         return _balanced(tokens, experts, topk)[None]
-    exponent = _exponent(distribution)
+    exponent = power_law_exponent(distribution)
     rows = [
         _power_law(tokens, experts, topk, exponent, np.random.default_rng(draw))
         for draw in range(DRAWS)
@@ -56,16 +57,17 @@ def expert_draws(tokens: int, experts: int, topk: int, distribution: str) -> Cou
     return np.array(rows)
 
 
-def _exponent(distribution: str) -> float:
+def power_law_exponent(distribution: str) -> float:
+    """The exponent that a distribution's name says; an InputError where it says none."""
     text = distribution.removeprefix(_POWER_LAW)
     try:
         exponent = float(text) if distribution.startswith(_POWER_LAW) else 0.0
     except ValueError:
         exponent = 0.0
-    if not exponent > 0 or exponent == 1:
+    if not 0 < exponent <= _STEEPEST or exponent == 1:
         raise InputError(
             f"distribution {distribution!r} is unknown: expected 'balanced' or "
-            f"'{_POWER_LAW}<a>' with a above 0 and not 1"
+            f"'{_POWER_LAW}<a>' with a above 0, up to {_STEEPEST:g} and not 1"
         )
     return exponent
 

@@ -101,9 +101,12 @@ def arrow_column(values: list[Value]) -> Any:
     import pyarrow as pa
 
     types = {type(value) for value in values if value is not None}
-    if types == {int, float}:
+    beyond = any(type(value) is int and not -(2**63) <= value < 2**63 for value in values)
+    if types == {int, float} or (types == {int} and beyond):
         types = {float}
     kind = _ARROW[types.pop()] if len(types) == 1 else "string" if types else "float64"
     if kind == "string":
         values = [v if v is None or isinstance(v, str) else json.dumps(v) for v in values]
+    if kind == "float64":
+        values = [None if v is None else float(v) for v in values]
     return pa.array(values, type=getattr(pa, kind)())

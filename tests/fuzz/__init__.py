@@ -1,0 +1,1 @@
+"""Mutated files and options of every command, run in process and judged by what they print."""
