@@ -44,24 +44,24 @@ def scenario(**keys: Any) -> Scenario:
 @pytest.mark.parametrize(
     ("keys", "end_ns", "first_ns", "finish_ns"),
     [
-        ({"parallel": {"tp": 8}}, 13517284765, 382377748078, 468628701478),
+        ({"parallel": {"tp": 8}}, 13507056575, 382404222977, 468290688633),
         (
             {
                 "parallel": {"tp": 8},
                 "scheduler": {"order": "prefill-first"},
                 "speculation": {"draft_tokens": 2, "accepted": [1.8, 2.3]},
             },
-            12783347869,
-            382589716473,
-            433347426991,
+            12775681708,
+            382597444115,
+            433120343860,
         ),
         (
             {"parallel": {"tp": 4}, "chip": "b200", "engine": "vllm-0.33"},
-            13440354237,
-            380471782940,
-            451644605056,
+            13435231295,
+            380494863741,
+            451431149711,
         ),
-        ({"parallel": {"tp": 4, "pp": 2}}, 13606105703, 381772040801, 456260545930),
+        ({"parallel": {"tp": 4, "pp": 2}}, 13594182180, 381775105212, 455819814523),
     ],
 )
 def test_one_rank_without_host_is_what_it_was(
