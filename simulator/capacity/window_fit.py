@@ -43,10 +43,14 @@ def _draft_factor(geometry: CacheGeometry, load: Load) -> float:
 
 
 def _priced(pool: PoolGeometry, rule: WindowSizing) -> PoolGeometry:
-    """The pool as the engine budgets it: an index key may be priced in another format."""
+    """The pool as the engine budgets it: an index key may be priced in another, wider format.
+
+    Assumes: an engine that budgets a format narrower than what it is asked to store, which it does
+        not do by itself, would budget what it stores.
+    """
     if pool.kind != "csa_index" or rule.index_priced_as is None:
         return pool
-    key = find_row_format(rule.index_priced_as).nbytes(pool.row_values)
+    key = max(pool.row_bytes, find_row_format(rule.index_priced_as).nbytes(pool.row_values))
     return replace(pool, row_bytes=key, page_bytes=pool.page_rows * key + pool.padding_bytes)
 
 

@@ -10,6 +10,7 @@ from simulator.capacity.capacity_question import ask_capacity
 from simulator.capacity.rank_memory import stages_of, weight_bytes
 from simulator.capacity.sizing import fit_requests
 from simulator.capacity.verdict import DOES_NOT_FIT, FITS, judge, short_bytes
+from simulator.engine.profile import list_profiles
 
 GIB = 2**30
 
@@ -309,3 +310,22 @@ def test_four_bit_rows_are_the_engines_own() -> None:
         for engine in ("sglang-0.5", "vllm-0.33", "trtllm-1.3")
     }
     assert rows == {"sglang-0.5": "mxfp4", "vllm-0.33": "nvfp4", "trtllm-1.3": "mxfp4"}
+
+
+@pytest.mark.parametrize("engine", [name for name in list_profiles() if "ascend" not in name])
+@pytest.mark.parametrize("index_dtype", ["fp8", "fp4", "bf16"])
+@pytest.mark.parametrize("kv_dtype", ["fp8", "bf16", "fp4"])
+def test_no_page_holds_more_than_its_bytes(engine: str, kv_dtype: str, index_dtype: str) -> None:
+    answer = capacity(engine=engine, kv_dtype=kv_dtype, index_dtype=index_dtype, dp=8)
+    for charge in answer.fits[0].charges:
+        assert charge.useful_bytes <= charge.nbytes, charge
+
+
+def test_keys_wider_than_the_engine_budgets_are_budgeted_as_stored() -> None:
+    """SGLang budgets 132 B a key: FP4's 68 B free nothing, BF16's 256 B take 124 B more."""
+    fp8, fp4, bf16 = (
+        capacity(engine="sglang-0.5", index_dtype=name).fits[0].bytes_per_token
+        for name in ("fp8", "fp4", "bf16")
+    )
+    assert fp4 == fp8
+    assert bf16 - fp8 == pytest.approx(21 * 124 / 4)
