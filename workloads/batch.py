@@ -22,7 +22,8 @@ class Batch:
     """Packed rows of one step.
 
     `token_ids` [tokens], `positions` [tokens], `boundaries` [requests + 1], `past` [requests],
-    `lengths` [requests] = past + new. `next_ids` [tokens] are wanted by a draft (MTP) layer only.
+    `lengths` [requests] = past + new. `next_ids` are wanted by draft (MTP) layers only: [tokens],
+    or [layers, tokens] where there are several, the k-th of which reads the ids k + 1 ahead.
     `draft_from` [requests] is the first position whose rows a draft head's windows hold: later than
     0 where a request goes on from a prefix that was restored without them.
     """
@@ -86,5 +87,5 @@ def pack(requests: list[tuple[Any, int]], next_ids: list[Any] | None = None) -> 
         past=past,
         next_ids=None
         if next_ids is None
-        else np.concatenate([np.asarray(ids, dtype=np.int64) for ids in next_ids]),
+        else np.concatenate([np.asarray(ids, dtype=np.int64) for ids in next_ids], axis=-1),
     )

@@ -39,7 +39,8 @@ Npz = Annotated[
     typer.Option(
         metavar="FILE",
         help="Real index queries q [queries, heads, dim], keys k [entries, dim] and weights "
-        "w [queries, heads], as they are before the Hadamard rotation.",
+        "w [queries, heads], as they are before the Hadamard rotation; or a small model to run: "
+        "config, input_ids and w/NAME of a golden file.",
     ),
 ]
 

@@ -100,15 +100,41 @@ def mtp_forward(
     x[i] = e_proj . enorm(embed(next id)) + h_proj . hnorm(streams[i]), then one whole block with
     learned routing and an own head; embedding and `lm_head` are the backbone's.
     """
+    return mtp_stage_forward(
+        config,
+        weights,
+        0,
+        next_ids,
+        streams,
+        dtype=dtype,
+        clamp_shared_expert=clamp_shared_expert,
+    )[0]
+
+
+def mtp_stage_forward(
+    config: Config,
+    weights: Weights,
+    stage: int,
+    next_ids: Sequence[int] | Array,
+    streams: Array,
+    *,
+    dtype: type[np.floating] = np.float64,
+    clamp_shared_expert: bool = True,
+) -> tuple[Array, Array]:
+    """Logits [T, vocab] and streams [T, n, d] of one of several MTP layers, as `mtp_forward` has.
+
+    `next_ids[t]` is token t + 1 + stage; `streams` are those of the layer before it.
+    """
     config, w = _prepare(config, weights, dtype, clamp_shared_expert)
-    mtp, eps = _under(w, "model.mtp.0."), config["rms_norm_eps"]
+    mtp, eps = _under(w, f"model.mtp.{stage}."), config["rms_norm_eps"]
     ids = np.asarray(next_ids, dtype=np.int64)
     e = _rms(w["model.embed_tokens.weight"][ids], eps) * mtp["enorm.weight"]
     h = _rms(np.asarray(streams, dtype=dtype), eps) * mtp["hnorm.weight"]
     X = (e @ mtp["e_proj.weight"].T)[:, None, :] + h @ mtp["h_proj.weight"].T
-    kind = compression_of(config, config["num_hidden_layers"])
+    kind = compression_of(config, config["num_hidden_layers"] + stage)
     X = _block(config, _under(mtp, "block."), kind, False, X, ids)[0]
-    return _head(config, _under(mtp, "hc_head."), mtp["norm.weight"], X) @ w["lm_head.weight"].T
+    hidden = _head(config, _under(mtp, "hc_head."), mtp["norm.weight"], X)
+    return hidden @ w["lm_head.weight"].T, X
 
 
 class Compression(NamedTuple):

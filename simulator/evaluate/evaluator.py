@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.basis.errors import InputError, UnsupportedError
+from simulator.basis.errors import InputError
 from simulator.evaluate.choices import ChoiceRecord
 from simulator.evaluate.graph_weights import graph_weights
 from simulator.evaluate.metadata import (
@@ -29,7 +29,7 @@ from simulator.evaluate.window_pages import WindowPages
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import model_state
+from workloads.deepseek_v4.state import model_state, next_ids_name
 from workloads.entry_format import EntryFormat, PlainEntry
 from workloads.graph import Graph, Node
 from workloads.op import Array, Choices, EvalContext
@@ -41,10 +41,13 @@ KEPT_GRAPHS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutput:
-    """What a step computed. `logits` [rows, vocab]: each request's last row, or all rows."""
+    """What a step computed. `logits` [rows, vocab]: each request's last row, or all rows.
+
+    `draft_logits`: the same of each MTP layer that was run, in their order.
+    """
 
     logits: Array
-    draft_logits: Array | None
+    draft_logits: tuple[Array, ...]
     values: Mapping[str, Array]
     metadata: StepMetadata
 
@@ -73,11 +76,6 @@ class Evaluator:
         window_page_tokens: int | None = None,
         window_page_order: Sequence[int] | None = None,
     ) -> None:
-        if mtp and config.mtp_layers > 1 and not config.drafts_blocks:
-            raise UnsupportedError(
-                f"{config.name} has {config.mtp_layers} MTP layers, but at most one is run; leave "
-                "them out"
-            )
         self.config = config
         self.table = table
         self.draft_tokens = draft_tokens
@@ -138,7 +136,12 @@ class Evaluator:
         choices: Choices | None = None,
         log: list[Access] | None = None,
     ) -> StepOutput:
-        """Run one step of (request row, new token ids); `keep` names values to return."""
+        """Run one step of (request row, new token ids); `keep` names values to return.
+
+        `next_ids` are those of each addition that MTP layers read: [new tokens], or
+        [layers, new tokens] where the model has several.
+        """
+        self._check_next(next_ids)
         metadata = build_metadata(self.table, additions, next_ids)
         check_metadata(self.table, metadata)
         self._grow_windows(metadata)
@@ -155,13 +158,23 @@ class Evaluator:
             for name in node.inputs:
                 if last_use[name] == index and name not in kept:
                     values.pop(name, None)
-        draft = values[graph.outputs[1]] if len(graph.outputs) > 1 else None
         return StepOutput(
             logits=values[graph.outputs[0]],
-            draft_logits=draft,
+            draft_logits=tuple(values[name] for name in graph.outputs[1:]),
             values={name: values[name] for name in kept},
             metadata=metadata,
         )
+
+    def _check_next(self, next_ids: Sequence[TokenIds] | None) -> None:
+        if not self._options["mtp"] or self.config.drafts_blocks:
+            return
+        wanted = self.config.mtp_layers
+        for found in {len(np.atleast_2d(given)) for given in next_ids or ()} or {0}:
+            if found != wanted:
+                raise InputError(
+                    f"next_ids has rows for {found} MTP layers, but {self.config.name} runs "
+                    f"{wanted}: give [{wanted}, new tokens], the k-th row k + 1 tokens ahead"
+                )
 
     def take_back(self, row: int, tokens: int) -> None:
         """Forget all of a request beyond so many tokens; what it had stored reads as NaN.
@@ -227,7 +240,8 @@ class Evaluator:
 def _inputs(metadata: StepMetadata) -> dict[str, Array]:
     values: dict[str, Array] = {"token_ids": metadata.batch.token_ids}
     if metadata.batch.next_ids is not None:
-        values["next_ids"] = metadata.batch.next_ids
+        for stage, ids in enumerate(np.atleast_2d(metadata.batch.next_ids)):
+            values[next_ids_name(stage)] = ids
     return values
 
 

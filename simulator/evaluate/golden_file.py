@@ -118,7 +118,7 @@ def load_inputs(path: str | Path) -> tuple[dict[str, Any], np.ndarray, dict[str,
 def expected_weights(config: Mapping[str, Any], *, mtp: bool = False) -> dict[str, Shape]:
     """Hugging Face name -> shape of every weight that a config implies.
 
-    `mtp` adds the multi-token-prediction layer under `model.mtp.0.`.
+    `mtp` adds the multi-token-prediction layers under `model.mtp.N.`.
     """
     d, vocab, layers = config["hidden_size"], config["vocab_size"], config["num_hidden_layers"]
     table: dict[str, Shape] = {"model.embed_tokens.weight": (vocab, d)}
@@ -132,11 +132,13 @@ def expected_weights(config: Mapping[str, Any], *, mtp: bool = False) -> dict[st
     if mtp and config.get("dspark_target_layer_ids"):
         return table | _dspark_weights(config)
     if mtp:
-        extra: dict[str, Shape] = {"enorm.weight": (d,), "hnorm.weight": (d,)}
-        extra |= {"e_proj.weight": (d, d), "h_proj.weight": (d, d)}
-        block = _layer_weights(config, compression_of(config, layers), hashed=False)
-        extra |= {f"block.{name}": shape for name, shape in block.items()} | _head_weights(config)
-        table |= {f"model.mtp.0.{name}": shape for name, shape in extra.items()}
+        for stage in range(max(1, config.get("num_nextn_predict_layers") or 1)):
+            own: dict[str, Shape] = {"enorm.weight": (d,), "hnorm.weight": (d,)}
+            own |= {"e_proj.weight": (d, d), "h_proj.weight": (d, d)}
+            block = _layer_weights(config, compression_of(config, layers + stage), hashed=False)
+            own |= {f"block.{name}": shape for name, shape in block.items()}
+            own |= _head_weights(config)
+            table |= {f"model.mtp.{stage}.{name}": shape for name, shape in own.items()}
     return table
 
 
@@ -287,7 +289,7 @@ class _Content:
 
     def weights(self, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
         names = self._names("w/")
-        mtp = config.get("num_nextn_predict_layers") == 1
+        mtp = (config.get("num_nextn_predict_layers") or 0) > 0
         mtp = mtp or bool(config.get("dspark_target_layer_ids"))
         mtp = mtp and any(name.startswith("model.mtp.") for name in names)
         expected = expected_weights(config, mtp=mtp)

@@ -36,7 +36,7 @@ def random_weights(
 ) -> dict[str, np.ndarray]:
     """Weights under their Hugging Face names; same seed, same weights.
 
-    `mtp` adds the multi-token-prediction layer. A generator may be given instead of a seed.
+    `mtp` adds the multi-token-prediction layers. A generator may be given instead of a seed.
     `tid2eid` is int64 and names no expert twice for a token.
     """
     rng = np.random.default_rng(seed)

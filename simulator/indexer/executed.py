@@ -6,8 +6,12 @@ kept for the last tokens, which see all entries, and with them what the layer's 
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
 import numpy as np
 
+from simulator.basis.errors import InputError
 from simulator.cache.pool_spec import page_multiple, pools_of
 from simulator.evaluate.evaluator import Evaluator
 from simulator.evaluate.golden_file import load_inputs
@@ -21,10 +25,35 @@ from workloads.deepseek_v4.precision import Precision
 from workloads.deepseek_v4.state import layer_name, model_state
 
 
-def executed_case() -> tuple[IndexCase, ModelConfig]:
-    """Last queries of the first layer with an indexer, and the model that ran."""
-    raw, ids, weights = load_inputs(shipped_golden_file())
-    config = model_from_mapping(raw, name="tiny")
+def holds_model(path: Path) -> bool:
+    """Whether an `.npz` file holds a model with its prompt, and not index queries and keys."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return {"config.npy", "input_ids.npy"} <= set(file.namelist())
+
+
+def given_case(path: Path, model: ModelConfig) -> IndexCase:
+    """The case of a file's own model, whose indexer must have the dimensions of the asked one."""
+    case, config = executed_case(path)
+    for field in ("index_n_heads", "index_head_dim", "index_topk"):
+        found, wanted = getattr(config, field), getattr(model, field)
+        if found != wanted:
+            raise InputError(
+                f"{path}: its model has {field} {found:,}, but --model {model.name} has "
+                f"{wanted:,}; give the file's own configuration as --model"
+            )
+    return case
+
+
+def executed_case(path: Path | None = None) -> tuple[IndexCase, ModelConfig]:
+    """Last queries of the first layer with an indexer, and the model that ran.
+
+    The model is the shipped golden file's, or that of a file of the same form.
+    """
+    raw, ids, weights = load_inputs(path or shipped_golden_file())
+    config = model_from_mapping(raw, name=path.stem if path else "tiny")
+    check_indexer(path, config, len(ids))
     pools = pools_of(model_state(config, Precision()))
     table = RequestTable(1, len(ids), page_tokens=page_multiple(pools), pools=pools)
     evaluator = Evaluator(config, weights, table)
@@ -58,8 +87,8 @@ def executed_case() -> tuple[IndexCase, ModelConfig]:
     )
     case = IndexCase(
         name="executed",
-        about=f"layer {layer} of the golden file's model run over its {len(ids)} tokens: its own "
-        "index queries, keys and attention",
+        about=f"layer {layer} of the model of {path.name if path else 'the golden file'} run over "
+        f"its {len(ids)} tokens: its own index queries, keys and attention",
         q=values[names["q"]][seeing].astype(np.float32),
         k=keys.astype(np.float32),
         w=values[names["w"]][seeing].astype(np.float32),
@@ -67,6 +96,20 @@ def executed_case() -> tuple[IndexCase, ModelConfig]:
         synthetic=False,
     )
     return case, config
+
+
+def check_indexer(path: Path | None, config: ModelConfig, tokens: int) -> None:
+    """Raise InputError where no layer has an indexer, or all entries of the prompt are picked."""
+    ratios = [layer.ratio for layer in config.layers if layer.indexed]
+    if not ratios:
+        raise InputError(f"{path}: no layer of its model has an indexer")
+    least = (config.index_topk + 1) * ratios[0]
+    if tokens < least:
+        raise InputError(
+            f"{path}: its prompt has {tokens:,} tokens, in which all of "
+            f"{tokens // ratios[0]:,} entries would be picked of {config.index_topk:,}; give at "
+            f"least {least:,} ({least - tokens:,} more)"
+        )
 
 
 def _stored(evaluator: Evaluator, region: str, row: int, count: int) -> Array:

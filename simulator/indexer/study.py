@@ -19,7 +19,7 @@ from simulator.indexer.accuracy import (
 from simulator.indexer.cost import CostPoint, costs
 from simulator.indexer.distributions import DISTRIBUTIONS
 from simulator.indexer.effects import Effect, published_effects
-from simulator.indexer.executed import executed_case
+from simulator.indexer.executed import executed_case, given_case, holds_model
 from simulator.indexer.index_case import IndexCase, load_case
 from simulator.indexer.scores import scores
 from workloads import index_entry
@@ -69,7 +69,7 @@ def study(question: StudyQuestion, say: Say = lambda text: None) -> IndexerStudy
     config = find_model(question.model)
     if question.seed < 0:
         raise InputError(f"--seed is {question.seed}, expected 0 or more ({-question.seed} short)")
-    given = None if question.npz is None else load_case(question.npz, config)
+    given = None if question.npz is None else _given(question.npz, config)
     if given is not None and question.entries is not None:
         raise InputError(
             f"--entries {question.entries:,} sizes made-up keys, but {question.npz} brings its own "
@@ -125,6 +125,10 @@ def _cases(
         yield executed_case()[0]
     else:
         yield from _made_up(config, entries, question.seed)
+
+
+def _given(path: Path, config: ModelConfig) -> IndexCase:
+    return given_case(path, config) if holds_model(path) else load_case(path, config)
 
 
 def _made_up(config: ModelConfig, entries: int, seed: int) -> Iterator[IndexCase]:

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.basis.errors import InputError
 from simulator.evaluate.choices import ChoiceRecord
-from simulator.evaluate.dense_reference import forward, mtp_forward
+from simulator.evaluate.dense_reference import forward, mtp_forward, mtp_stage_forward
+from simulator.evaluate.evaluator import Evaluator
+from simulator.evaluate.random_weights import random_weights
+from simulator.evaluate.request_table import RequestTable
 from tests.laws.models import RAW_CONFIG, evaluator, run_alone, tokens, weights
+from workloads.deepseek_v4.config import model_from_mapping
 
 
 def largest(a: np.ndarray, b: np.ndarray) -> float:
@@ -32,8 +37,35 @@ def test_the_draft_layer_meets_its_independent_dense_form():
     parts = []
     for start, stop in ((0, 100), (100, 101), (101, 149)):
         step = runner.step([(row, ids[start:stop])], next_ids=[ids[start + 1 : stop + 1]])
-        parts.append(step.draft_logits)
+        parts.append(step.draft_logits[0])
     assert largest(np.concatenate(parts), expected) < 1e-11
+
+
+@pytest.mark.parametrize("ratios", [(0, 0, 0), (4, 0, 128)])
+def test_a_chain_of_draft_layers_meets_its_dense_form(ratios: tuple[int, int, int]):
+    """The k-th reads the ids k + 1 ahead and the streams of the one before it, in any chunks."""
+    ids = tokens(150)
+    ratios_of_all = [*RAW_CONFIG["compress_ratios"][:4], *ratios]
+    raw = RAW_CONFIG | {"compress_ratios": ratios_of_all, "num_nextn_predict_layers": 3}
+    chained = random_weights(raw, 5, mtp=True)
+    streams, expected = forward(raw, chained, ids[:-3]).streams, []
+    for stage in range(3):
+        ahead = ids[1 + stage : len(ids) - 2 + stage]
+        logits, streams = mtp_stage_forward(raw, chained, stage, ahead, streams)
+        expected.append(logits)
+    table = RequestTable(1, 512, page_tokens=128)
+    runner = Evaluator(model_from_mapping(raw), chained, table, mtp=True, all_logits=True)
+    row = table.admit()
+    parts: list[list[np.ndarray]] = [[], [], []]
+    for start, stop in ((0, 100), (100, 101), (101, 147)):
+        ahead = [ids[start + k : stop + k] for k in (1, 2, 3)]
+        step = runner.step([(row, ids[start:stop])], next_ids=[ahead])
+        for found, logits in zip(parts, step.draft_logits, strict=True):
+            found.append(logits)
+    for found, wanted in zip(parts, expected, strict=True):
+        assert largest(np.concatenate(found), wanted) < 1e-11
+    with pytest.raises(InputError, match=r"rows for 1 MTP layers, but .* runs 3"):
+        runner.step([(row, ids[147:148])], next_ids=[ids[148:149]])
 
 
 def test_a_packed_batch_equals_the_requests_run_alone():

@@ -412,7 +412,7 @@ def find_model(name_or_path: str | Path) -> ModelConfig:
         name_or_path = Path(name_or_path) / "config.json"
     elif _is_repository(str(name_or_path)):
         raise InputError(
-            f"{name_or_path} is neither a file nor a Hugging Face name of a model that ships "
+            f"'{name_or_path}' is neither a file nor a Hugging Face name of a model that ships "
             f"({', '.join(HUGGING_FACE_NAMES)}); give the path of its config.json"
         )
     path = find_data_file("model", name_or_path, _MODELS)

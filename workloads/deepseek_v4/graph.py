@@ -12,7 +12,7 @@ from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.dspark import add_seeds, draft_parameters
 from workloads.deepseek_v4.layer_kinds import LayerAttention
 from workloads.deepseek_v4.precision import Precision
-from workloads.deepseek_v4.state import layer_name, mtp_name
+from workloads.deepseek_v4.state import layer_name, mtp_name, next_ids_name
 from workloads.deepseek_v4.weight_plan import LayerFormats
 from workloads.dtype import FP32, INT32
 from workloads.graph import Graph, GraphBuilder
@@ -111,8 +111,9 @@ def _mtp(
     Assumes: further layers follow one another as in DeepSeek-V3 (multi-token prediction), each
         with weights of its own but for the embedding and the head.
     """
-    ids = "next_ids" if stage == 0 else f"next_ids{stage}"
-    next_ids = graph.input(ids, TensorType((("tokens", graph.step.tokens),), INT32))
+    next_ids = graph.input(
+        next_ids_name(stage), TensorType((("tokens", graph.step.tokens),), INT32)
+    )
     with graph.scope(mtp_name(stage), "mtp"):
         e = block.norm("enorm", graph.add1("tokens", Embed(), [next_ids], [table]))
         h = block.norm("hnorm", streams)

@@ -76,6 +76,11 @@ def layer_name(index: int) -> str:
     return f"layer{index:02d}"
 
 
+def next_ids_name(stage: int) -> str:
+    """Input of an MTP layer: the ids as many tokens ahead as its place says, from 1 on."""
+    return f"next_ids{stage}" if stage else "next_ids"
+
+
 def mtp_name(stage: int) -> str:
     """Scope of an MTP layer."""
     return f"mtp{stage}" if stage else "mtp"

@@ -147,6 +147,7 @@ def test_keys_of_the_json_are_stable(capsys, tmp_path):
         "sample_rows_a_file",
         "seed",
         "not_run",
+        "npu",
         "all",
         "groups",
         "families",

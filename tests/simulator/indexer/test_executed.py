@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+import json
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from simulator.basis.errors import InputError
+from simulator.evaluate.golden_file import load_inputs
+from simulator.evaluate.verify import shipped_golden_file
 from simulator.indexer.accuracy import case_accuracy
 from simulator.indexer.executed import executed_case
 from simulator.indexer.layer_output import _attend, _unnormalised
@@ -41,3 +49,26 @@ def test_the_study_of_the_model_that_runs_is_not_made_up() -> None:
     found = study(StudyQuestion(model="tiny", chips=("b200",), contexts=(8192,), count=1, batch=1))
     assert not found.synthetic
     assert list(found.cases) == ["executed"]
+
+
+def test_a_users_model_is_run_and_its_own_queries_are_studied(tmp_path: Path) -> None:
+    raw, ids, weights = load_inputs(shipped_golden_file())
+    path = tmp_path / "own.npz"
+    arrays = {f"w/{name}": array for name, array in weights.items()}
+    arrays["w/model.norm.weight"] = arrays["w/model.norm.weight"] * 1.5
+    np.savez(path, config=json.dumps(raw), input_ids=ids[None, :200], **arrays)
+    asked = StudyQuestion(
+        model="tiny", chips=("b200",), contexts=(8192,), count=1, batch=1, npz=path
+    )
+    small = tmp_path / "own.json"
+    small.write_text(json.dumps(raw))
+    asked = replace(asked, model=str(small), contexts=(4096,))
+    found = study(asked)
+    assert not found.synthetic
+    assert "own.npz run over its 200 tokens" in found.cases["executed"]
+    assert max(point.entries for point in found.accuracy) == 200 // 4
+    with pytest.raises(InputError, match="its model has index_n_heads 4, but --model v4-flash"):
+        study(replace(asked, model="v4-flash"))
+    np.savez(path, config=json.dumps(raw), input_ids=ids[None, :20], **arrays)
+    with pytest.raises(InputError, match="its prompt has 20 tokens"):
+        study(asked)

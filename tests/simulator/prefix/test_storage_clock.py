@@ -34,7 +34,8 @@ def rated(capacities, factor):
     """Tiers whose writes are so many times as fast, and without latency if that has no end."""
     tiers = tiers_of(*capacities)
     for place, tier in enumerate(tiers[1:], start=1):
-        rate = Sourced(value=tier.write.si * factor, unit="B/s", kind="guessed", note="test")
+        speed = min(tier.write.si * factor, 1e18)
+        rate = Sourced(value=speed, unit="B/s", kind="guessed", note="test")
         late = Sourced(value=1e-9 if factor > 1e6 else 10, unit="us", kind="guessed", note="test")
         tiers[place] = tier.model_copy(update={"write": rate, "latency": late})
     return tiers
