@@ -13,6 +13,14 @@ from dataclasses import dataclass, field
 
 from simulator.basis.errors import InputError
 
+# DSpark drafts at most 8 tokens; the token that was answered last is computed with them.
+MOST_VERIFIED = 9
+
+
+def is_in_prompt(new: int, past: int) -> bool:
+    """Whether a request's new tokens are those of a prompt, and no drafts to be verified."""
+    return new > MOST_VERIFIED or (new > 1 and past < new)
+
 
 @dataclass(frozen=True, slots=True)
 class StepShape:

@@ -26,7 +26,8 @@ from simulator.engine.kernel import Demand, Kernel
 from workloads.graph import Graph, Node
 from workloads.op import Array
 from workloads.ops import ExpertDown, ExpertUp, SparseAttention
-from workloads.run_stats import RunStats
+from workloads.run_stats import RunStats, alone_tokens
+from workloads.step_shape import StepShape
 
 PAGE_TOKENS = 256
 # Queries of one request whose picks are followed: enough for the bytes of a window.
@@ -168,7 +169,7 @@ def addresses_of(
         if kernel.demand not in known:
             known.add(kernel.demand)
             members = [nodes[path] for path in kernel.nodes]
-            addresses = _picked(members, graph, stats) or _chosen(members, stats)
+            addresses = _picked(members, graph, stats) or _chosen(members, graph.step, stats)
             if addresses is not None:
                 found[kernel.demand] = addresses
     return found
@@ -187,7 +188,7 @@ def _picked(members: Sequence[Node], graph: Graph, stats: RunStats) -> Picked | 
     return None
 
 
-def _chosen(members: Sequence[Node], stats: RunStats) -> Chosen | None:
+def _chosen(members: Sequence[Node], step: StepShape, stats: RunStats) -> Chosen | None:
     if stats.choices is None or not stats.choices.experts:
         return None
     products = [(n.op, n.types) for n in members if isinstance(n.op, ExpertUp | ExpertDown)]
@@ -196,8 +197,9 @@ def _chosen(members: Sequence[Node], stats: RunStats) -> Chosen | None:
     op, types = products[0]
     tokens, per_token = types.inputs[1].shape
     held = types.params[0].axes[0][1]
+    alone = alone_tokens(step, tokens)
     touched, uniform = (
-        each.expected_experts(op.experts, per_token, tokens) for each in (stats, RunStats())
+        each.expected_experts(op.experts, per_token, tokens, alone) for each in (stats, RunStats())
     )
     nbytes = sum(types.params[0].nbytes for _, types in products)
     return Chosen(nbytes // held, held, stats, touched / uniform)

@@ -13,7 +13,6 @@ from simulator.basis.errors import InputError, UnsupportedError
 from simulator.deployment import Deployment
 from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
-from simulator.engine.phase import MOST_VERIFIED
 from simulator.engine.profile import EngineProfile
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.dspark import build_draft_graph
@@ -24,7 +23,7 @@ from workloads.graph import Graph
 from workloads.parallel import ParallelLayout
 from workloads.run_stats import RunStats
 from workloads.sharding import shard
-from workloads.step_shape import StepShape
+from workloads.step_shape import MOST_VERIFIED, StepShape
 
 # Beyond these, rows are no longer verified by the kernels of a decode step.
 MOST_DRAFTS = MOST_VERIFIED - 1

@@ -95,18 +95,18 @@ class _ExpectedExperts:
     experts: int
     per_token: int
 
-    def __call__(self, tokens: int, _: object) -> float:
-        return self.stats.expected_experts(self.experts, self.per_token, tokens)
+    def __call__(self, tokens: int, alone: float | None) -> float:
+        return self.stats.expected_experts(self.experts, self.per_token, tokens, alone)
 
 
 class RecordedStats(RunStats):
     """The same statistics, whatever arithmetic theirs is: each answer is one operation."""
 
-    def expected_experts(self, experts: int, per_token: int, tokens: Any) -> Any:
+    def expected_experts(self, experts: int, per_token: int, tokens: Any, alone: Any = None) -> Any:
         """Distinct experts that the tokens touch."""
         if not isinstance(tokens, Number):
-            return super().expected_experts(experts, per_token, tokens)
-        return tokens.recording.apply(_ExpectedExperts(self, experts, per_token), tokens)
+            return super().expected_experts(experts, per_token, tokens, alone)
+        return tokens.recording.apply(_ExpectedExperts(self, experts, per_token), tokens, alone)
 
 
 def recorded_stats(stats: RunStats) -> RecordedStats:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.step_shape import StepShape
-
-# DSpark drafts at most 8 tokens; the token that was answered last is computed with them.
-MOST_VERIFIED = 9
+from workloads.step_shape import StepShape, is_in_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ def is_decode(step: StepShape) -> bool:
 
 
 def _in_prompt(new: int, past: int) -> int:
-    return new if new > MOST_VERIFIED or (new > 1 and past < new) else 0
+    return new if is_in_prompt(new, past) else 0
 
 
 def uniform(step: StepShape) -> tuple[Any, Any, Any]:

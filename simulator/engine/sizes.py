@@ -32,6 +32,7 @@ from workloads.ops import (
     TopK,
 )
 from workloads.ops.collective import rows_by_expert
+from workloads.run_stats import alone_tokens
 from workloads.work import Work
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
@@ -164,6 +165,7 @@ def _experts(members: Members) -> tuple[Row, ...]:
             else x.axes[0][1],
             experts=op.experts,
             per_token=ids.axes[1][1],
+            alone=alone_tokens(members.graph.step, x.axes[0][1]),
             held=weight.axes[0][1],
             hidden=hidden,
             inner=inner,

@@ -5,7 +5,8 @@
 there are no more choices than experts; draws are scaled to the number of choices, rounded, cut at
 one choice a token, and what rounding left is dealt one by one, the emptiest experts first.
 `uniform`: every token picks its experts at random; no draws, but the expected number of experts
-with each load, which is binomial.
+with each load, which is binomial. Where tokens are related (`alone` fewer unrelated ones would
+touch as many experts), each choice stands for as many tokens as come to one of those.
 
 A time is the mean over `DRAWS` draws, which a fixed generator makes the same every time.
 
@@ -138,11 +139,12 @@ def expert_tiles(calls: Columns, tile_tokens: Floats) -> ExpertTiles:
         for name in ("tokens", "experts", "per_token", "held")
     }
     ranks = sizes["experts"] // sizes["held"]
-    numbers = [sizes["tokens"], sizes["experts"], sizes["per_token"], ranks]
+    alone = np.maximum(1, np.rint(calls.get("alone", calls["tokens"]))).astype(np.int64)
+    numbers = [sizes["tokens"], sizes["experts"], sizes["per_token"], ranks, alone]
     tiles = np.broadcast_to(np.asarray(tile_tokens, dtype=np.int64), numbers[0].shape)
     keys = list(zip(*(n.tolist() for n in (*numbers, tiles)), calls["distribution"], strict=True))
     place = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    found = [_histogram(*key[:5], str(key[5])) for key in place]
+    found = [_histogram(*key[:6], str(key[6])) for key in place]
     width = max((len(values) for values, _ in found), default=1)
     values, experts = np.zeros((2, len(found), width))
     for i, (tile_counts, how_many) in enumerate(found):
@@ -154,13 +156,13 @@ def expert_tiles(calls: Columns, tile_tokens: Floats) -> ExpertTiles:
 
 @lru_cache(maxsize=16384)
 def _histogram(
-    tokens: int, experts: int, topk: int, ranks: int, tile: int, distribution: str
+    tokens: int, experts: int, topk: int, ranks: int, alone: int, tile: int, distribution: str
 ) -> tuple[Floats, Floats]:
     """Distinct tile counts of an expert, and the mean number of experts that have each."""
     if experts % ranks:
         raise UnsupportedError(f"{experts} experts cannot be dealt evenly to {ranks} GPUs")
     if distribution == UNIFORM:
-        return expected_experts(tokens, experts, topk, ranks, tile)
+        return expected_experts(tokens, experts, topk, ranks, tile, alone)
     draws = expert_draws(tokens, experts, topk, distribution)
     by_rank = draws.reshape(len(draws), ranks, -1)
     fullest = by_rank.sum(axis=2).argmax(axis=1)
@@ -170,7 +172,7 @@ def _histogram(
 
 
 def expected_experts(
-    tokens: int, experts: int, topk: int, ranks: int, tile: int
+    tokens: int, experts: int, topk: int, ranks: int, tile: int, alone: int | None = None
 ) -> tuple[Floats, Floats]:
     """Expected experts of one GPU by tile count, where each token picks an expert at topk/experts.
 
@@ -179,15 +181,17 @@ def expected_experts(
     chance = topk / experts
     if chance >= 1.0:
         return np.array([float(-(-tokens // tile))]), np.array([experts / ranks])
-    mean = tokens * chance
+    choosing = tokens if alone is None else alone
+    mean = choosing * chance
     reach = _DEVIATIONS * math.sqrt(mean * (1 - chance)) + _DEVIATIONS
-    loads = np.arange(max(1, math.floor(mean - reach)), min(tokens, math.ceil(mean + reach)) + 1)
+    loads = np.arange(max(1, math.floor(mean - reach)), min(choosing, math.ceil(mean + reach)) + 1)
     chosen, missed = (
         np.array([math.lgamma(n + 1) for n in counted.tolist()])
-        for counted in (loads, tokens - loads)
+        for counted in (loads, choosing - loads)
     )
-    logs = math.lgamma(tokens + 1) - chosen - missed + loads * math.log(chance)
-    logs = logs + (tokens - loads) * math.log1p(-chance)
-    values, place = np.unique(-(-loads // tile), return_inverse=True)
+    logs = math.lgamma(choosing + 1) - chosen - missed + loads * math.log(chance)
+    logs = logs + (choosing - loads) * math.log1p(-chance)
+    rows = loads if choosing == tokens else np.rint(loads * tokens / choosing).astype(np.int64)
+    values, place = np.unique(-(-rows // tile), return_inverse=True)
     counts = np.bincount(place, weights=np.exp(logs)) * experts / ranks
     return values.astype(float), counts

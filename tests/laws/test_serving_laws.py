@@ -51,9 +51,9 @@ def scenario(**keys: Any) -> Scenario:
                 "scheduler": {"order": "prefill-first"},
                 "speculation": {"draft_tokens": 2, "accepted": [1.8, 2.3]},
             },
-            12775681708,
-            382597444115,
-            433120343860,
+            12738584011,
+            382570924591,
+            428959129105,
         ),
         (
             {"parallel": {"tp": 4}, "chip": "b200", "engine": "vllm-0.33"},

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.run_stats import RecordedChoices, RunStats
+from workloads.run_stats import RecordedChoices, RunStats, alone_tokens
+from workloads.step_shape import StepShape
 
 
 @pytest.mark.parametrize(
@@ -107,3 +108,14 @@ def test_statistics_can_be_keys():
     one = RunStats.of(choices(experts={"a": np.array([[0, 1]])}))
     assert hash(one) == hash(RunStats.of(choices(experts={"a": np.array([[0, 1]])})))
     assert one != RunStats()
+
+
+def test_verified_tokens_choose_as_fewer_unrelated_ones():
+    """Four of a request touch 31 % fewer experts; prompts and single tokens are unrelated."""
+    four = alone_tokens(StepShape.uniform(16, 4, 1000), 64)
+    assert four == pytest.approx(64 * 0.69)
+    assert alone_tokens(StepShape.uniform(16, 1, 1000), 16) == 16
+    assert alone_tokens(StepShape.uniform(1, 4096, 0), 4096) == 4096
+    assert alone_tokens(StepShape.uniform(2, 4, 1000), 32) == pytest.approx(4 * 2 * 4 * 0.69)
+    sparse = [RunStats().expected_experts(10**6, 6, 4, alone) for alone in (4 * 0.69, None)]
+    assert sparse[0] / sparse[1] == pytest.approx(1 - 0.31, abs=1e-4)

@@ -13,7 +13,7 @@ import numpy as np
 
 from workloads.dtype import BF16, FP32, INT32
 from workloads.op import Array, EvalContext, Op, Types, require, require_arity
-from workloads.run_stats import RunStats
+from workloads.run_stats import RunStats, alone_tokens
 from workloads.step_shape import StepShape
 from workloads.tensor_type import TensorType
 from workloads.work import Work, total_bytes
@@ -125,7 +125,7 @@ class ExpertUp(Op):
         return Work(
             macs={self.math: out.size * weight.axes[3][1]},
             input_bytes=(x.nbytes, ids.nbytes),
-            param_bytes=(_touched_bytes(weight, ids, self.experts, stats),),
+            param_bytes=(_touched_bytes(weight, ids, self.experts, step, stats),),
             output_bytes=total_bytes(types.outputs),
         )
 
@@ -174,7 +174,7 @@ class ExpertDown(Op):
             macs={self.math: h.size * hidden},
             vector_ops=2 * h.axes[0][1] * hidden,
             input_bytes=(h.nbytes, ids.nbytes, weights.nbytes),
-            param_bytes=(_touched_bytes(down, ids, self.experts, stats),),
+            param_bytes=(_touched_bytes(down, ids, self.experts, step, stats),),
             output_bytes=total_bytes(types.outputs),
         )
 
@@ -188,9 +188,12 @@ def _held_rows(ids: TensorType, weight: TensorType, experts: int) -> int:
     return -(-ids.size * weight.axes[0][1] // experts)
 
 
-def _touched_bytes(weight: TensorType, ids: TensorType, experts: int, stats: RunStats) -> int:
+def _touched_bytes(
+    weight: TensorType, ids: TensorType, experts: int, step: StepShape, stats: RunStats
+) -> int:
     """Packed bytes of the experts that the tokens touch, of those held here."""
     tokens, per_token = ids.shape
     held = weight.axes[0][1]
-    touched = stats.expected_experts(experts, per_token, tokens) * held / experts
+    alone = alone_tokens(step, tokens)
+    touched = stats.expected_experts(experts, per_token, tokens, alone) * held / experts
     return round(touched * weight.nbytes / held)

@@ -67,7 +67,9 @@ def test_a_users_model_is_run_and_its_own_queries_are_studied(tmp_path: Path) ->
     assert not found.synthetic
     assert "own.npz run over its 200 tokens" in found.cases["executed"]
     assert max(point.entries for point in found.accuracy) == 200 // 4
-    with pytest.raises(InputError, match="its model has index_n_heads 32, but --model v4-flash has 64"):
+    with pytest.raises(
+        InputError, match="its model has index_n_heads 32, but --model v4-flash has 64"
+    ):
         study(replace(asked, model="v4-flash"))
     np.savez(path, config=json.dumps(raw), input_ids=ids[None, :20], **arrays)
     with pytest.raises(InputError, match="its prompt has 20 tokens"):

@@ -119,7 +119,7 @@ def test_bad_loads_are_a_sentence(arguments, says):
 def test_experts_that_cannot_be_dealt_evenly():
     # Three of eight experts held: they would be dealt to two ranks and two thirds.
     with pytest.raises(InputError, match="8 experts cannot be dealt evenly to 3"):
-        _histogram(4, 8, 2, 3, 8, "balanced")
+        _histogram(4, 8, 2, 3, 4, 8, "balanced")
 
 
 @pytest.mark.parametrize(
@@ -137,3 +137,15 @@ def test_uniform_choice_has_the_expected_experts_and_tokens(tokens, experts, ran
 def test_every_expert_of_few_gets_every_token():
     values, counts = expected_experts(10, 6, 6, 2, 4)
     assert (values.tolist(), counts.tolist()) == ([3.0], [3.0])
+
+
+@pytest.mark.parametrize("tile", [1, 8])
+def test_related_tokens_touch_fewer_experts_with_as_many_rows(tile):
+    """64 tokens of 16 requests choose as 44 unrelated ones do: fewer experts, all choices kept."""
+    asked = calls(64, 256, 6, "uniform", 1)
+    related = expert_tiles(asked | {"alone": np.array([44.2])}, np.array([tile]))
+    assert related.touched[0] == pytest.approx(256 * (1 - (250 / 256) ** 44), rel=1e-6)
+    alone = expert_tiles(asked | {"alone": np.array([64.0])}, np.array([tile]))
+    assert related.touched[0] < alone.touched[0]
+    if tile == 1:
+        assert related.total[0] == pytest.approx(64 * 6, rel=0.05)
