@@ -171,6 +171,7 @@ ELSEWHERE = {
     "memory.channels_per_stack": "fidelity cycle: channels",
     "memory.pin_rate": "the preset, where a file names none; checked against the bandwidth",
     "memory.channel_width": "checked against the bandwidth: a note where they differ",
+    "memory.latency": "kernels priced by tiles, and rows measured with cold buffers",
     "llc.line": "fidelity cycle: the cache",
     "llc.sector": "fidelity cycle: the cache",
     "llc.partitions": "fidelity cycle: the cache",

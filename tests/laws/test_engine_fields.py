@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path as Path_
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from hwmodels.chip import find_chip
@@ -18,6 +22,7 @@ from simulator.capacity.capacity_question import ask_capacity
 from simulator.cost.engine_price import kernel_prices
 from simulator.cost.price import Target
 from simulator.cost.timeline import layer_durations
+from simulator.engine import profile as profile_module
 from simulator.engine.cache_layout import CacheLayout
 from simulator.engine.kernel_section import FusedKernel, KernelSection
 from simulator.engine.lowering import lower
@@ -28,6 +33,8 @@ from simulator.prefix.cached_bytes import cached_bytes
 from simulator.prefix.hit import Extent, HitRule, Residency
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_policy import parse_window_policy
+from simulator.serve.run import run_scenario
+from simulator.serve.scenario import Scenario
 from tests.laws.panel import POINTS, Point, small
 from tests.sampling import WHOLE, tenth
 from workloads.deepseek_v4.config import find_model
@@ -80,6 +87,7 @@ SHAPES = (
 )
 FORMATS = (Precision(), Precision(expert="fp4"), Precision(expert="bf16", kv="bf16", linear="bf16"))
 Path = tuple[str | int, ...]
+FOLDER = Path_(profile_module.__file__).parent / "profiles"
 
 
 def chips_of(engine: str) -> tuple[str, ...]:
@@ -130,7 +138,8 @@ def others(value: Any, annotation: Any, at: Path) -> list[Any]:
     if isinstance(value, int):
         return [value + 1, value * 2, value // 2, 0, 1, 64 * value, 4096 * value]
     if isinstance(value, float):
-        return [value * 2, value / 2, min(1.0, value * 1.05)]
+        more = [value * 64, value * 1000] if at[0] == "host" else []
+        return [value * 2, value / 2, min(1.0, value * 1.05), *more]
     if isinstance(value, tuple):
         return [value[:1], value[-1:], tuple(2 * own for own in value)]
     return [choice for choice in choices_of(annotation) if choice != value]
@@ -203,10 +212,16 @@ def memory(profile: EngineProfile, engine: str) -> Iterator[object]:
     """What the pools hold, what a prefix takes, how it is kept and how it is loaded."""
     layout = layout_of(profile)
     chip = chips_of(engine)[0]
-    for drafts, tokens, contexts in ((0, 8192, "131072"), (3, 8192, "8192"), (0, 1, "700000")):
+    four_bits = {"chip": "h200", "expert_dtype": "fp4"} if chip == "b200" else {}
+    for drafts, tokens, contexts, more in (
+        (0, 8192, "131072", {}),
+        (3, 8192, "8192", {}),
+        (0, 1, "700000", {}),
+        (0, 8192, "131072", four_bits),
+    ):
+        asked = {"model": "v4-flash", "chip": chip, "count": 8, "engine": engine} | more
         question = ask_capacity(
-            model="v4-flash", chip=chip, count=8, engine=engine, contexts=contexts,
-            draft_tokens=drafts, in_flight_tokens=tokens,
+            contexts=contexts, draft_tokens=drafts, in_flight_tokens=tokens, **asked
         ).changed(layout=layout, memory_share=layout.memory.share)  # fmt: skip
         try:
             answer = capacity_of(question)
@@ -222,6 +237,53 @@ def memory(profile: EngineProfile, engine: str) -> Iterator[object]:
     yield layout.loads is None or layout.loads.by_layer
     yield layout.context_parallel
     yield drafted_hit(layout)
+
+
+# Requests of equal lengths that come in twos, so that ranks differ; with and without drafts.
+SERVED: tuple[dict[str, Any], ...] = (
+    {},
+    {
+        "speculation": {"draft_tokens": 1, "accepted": [1.8]},
+        "scheduler": {"order": "prefill-first"},
+    },
+    {"scheduler": {"order": "prefill-first", "gathers_prompts": True}},
+)
+
+
+@cache
+def served(engine: str, at: Path, value: Any) -> tuple[object, ...] | None:
+    """Ends of requests on two ranks under an engine whose file says another value."""
+    own = FOLDER / f"{engine}.yaml"
+    data = yaml.safe_load(own.read_text(encoding="utf-8"))
+    if isinstance(data["kernels"], str):
+        data["kernels"] = str(FOLDER / "kernels" / f"{data['kernels']}.yaml")
+    if at:
+        put(data, at, listed(value))
+    with TemporaryDirectory() as folder:
+        path = Path_(folder) / f"{engine}.yaml"
+        path.write_text(yaml.safe_dump(data), encoding="utf-8")
+        found: list[object] = []
+        for keys in SERVED:
+            try:
+                run = run_scenario(scenario_of(str(path), keys))
+            except V4SimError:
+                return None
+            found.append(tuple(run.requests.column("finish_ns").tolist()))
+            found.append(tuple(run.requests.client_ttft_ns().tolist()))
+        return tuple(found)
+
+
+def scenario_of(engine: str, keys: dict[str, Any]) -> Scenario:
+    made = {"input_tokens": 700, "output_tokens": 24, "requests": 11, "rate_per_s": 40.0}
+    data = {
+        "name": "law",
+        "model": "v4-flash",
+        "chip": "b200",
+        "engine": engine,
+        "parallel": {"dp": 2},
+        "traffic": {"made": made},
+    }
+    return Scenario.model_validate_json(json.dumps(data | keys))
 
 
 def drafted_hit(layout: CacheLayout) -> int:
@@ -258,6 +320,11 @@ def moves(engine: str, at: Path, value: Any, annotation: Any) -> bool | None:
 
     A refusal is no figure, but of `stage`: another order of launches contradicts the graph.
     """
+    if at[0] in ("host", "batching"):
+        return any(
+            served(engine, at, other) not in (None, served(engine, (), None))
+            for other in others(value, annotation, at)
+        )
     profile = find_profile(engine)
     panel = list(itertools.product(chips_of(engine), SHAPES, FORMATS))
     tried = None
@@ -286,6 +353,7 @@ STILL: dict[tuple[str, str], str] = {
         (engine, "layout/page_tokens"): COUNTED
         for engine in ("ideal", "trtllm-1.3", "vllm-0.22", "vllm-0.33", "vllm-ascend")
     },
+    ("vllm-0.33", "host/prompts_in_graphs"): "nothing else of its host is counted for prompts",
     ("vllm-ascend", "layout/hit_scales"): "says what --page-tokens does to hits",
     ("vllm-0.22", "layout/sizing/block_bytes"): OTHER,
     ("vllm-0.33", "layout/sizing/block_bytes"): OTHER,
