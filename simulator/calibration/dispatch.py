@@ -15,7 +15,7 @@ from simulator.basis.errors import FileFormatError, V4SimError, unknown_name
 from simulator.calibration.measured import TEXT, MeasuredTable
 from simulator.calibration.measured_rows import MeasuredCalls, measured_calls, row_of
 from simulator.calibration.row_entries import entry_of
-from simulator.calibration.tiny_graphs import NEEDS, Row
+from simulator.calibration.tiny_graphs import NEEDS, Row, with_heads
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.attention_module import AttentionModule
 from simulator.kernels.expert_tokens import power_law_exponent
@@ -190,6 +190,10 @@ def _row(
             fault = _experts_fault(columns)
             if fault:
                 return FileFormatError(f"{table.path}:{line}: {fault}")
+        if "local_heads" in NEEDS[entry.graph]:
+            fault = _model_fault(columns)
+            if fault:
+                return FileFormatError(f"{table.path}:{line}: {fault}")
     family = entry.judged if entry else NOT_COVERED
     return MeasuredRow(table.path.name, line, columns, float(table.seconds[index]), family)
 
@@ -207,6 +211,15 @@ def _experts_fault(columns: Row) -> str:
             power_law_exponent(distribution)
     except V4SimError as error:
         return f"column 'distribution': {error.message}"
+    return ""
+
+
+def _model_fault(columns: Row) -> str:
+    """Why a row's share of a model's heads cannot be; empty where it can."""
+    try:
+        with_heads(str(columns["model"]), int(columns["local_heads"]))
+    except V4SimError as error:
+        return f"columns 'model' and 'local_heads': {error.message}"
     return ""
 
 

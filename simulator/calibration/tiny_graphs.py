@@ -40,7 +40,7 @@ LAYERS = {
 
 def attention(row: Row, _: str) -> Graph:
     """The attention module of one layer on one GPU, its ratio by the row's operation."""
-    config = _with_heads(str(row["model"]), _whole(row, "local_heads"))
+    config = with_heads(str(row["model"]), _whole(row, "local_heads"))
     kind = _layer(str(row["op"]))
     linear = "bf16" if row.get("gemm_dtype") == "bfloat16" else "fp8"
     batch, new, past = (_whole(row, n) for n in ("batch", "new_tokens", "past_tokens"))
@@ -127,7 +127,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 
 @lru_cache(maxsize=64)
-def _with_heads(model: str, heads: int) -> ModelConfig:
+def with_heads(model: str, heads: int) -> ModelConfig:
     """A model with so many heads on this GPU, its output groups divided with them."""
     if model not in list_models():
         raise InputError(unknown_name("model", model, list_models()))

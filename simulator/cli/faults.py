@@ -50,7 +50,7 @@ def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, 
 def _by_name(message: str, signature: inspect.Signature, values: Mapping[str, Any]) -> str | None:
     """The option whose name opens the message."""
     first = re.match(
-        r"(?:unknown |the |a |an )?'?([\w -]+?)'?(?= is | of | '|:| requests\b|$)", message
+        r"(?:unknown |the |a |an )?'?([\w -]+?)'?(?= is | of | '|:| \d| requests\b|$)", message
     )
     if first is None:
         return None

@@ -60,8 +60,9 @@ def crossover(
     longest = stored.asked.config.max_position_embeddings
     if new_tokens < 1 or max(lengths) + new_tokens > longest:
         raise InputError(
-            f"a prefix of {max(lengths):,} tokens and {new_tokens:,} new ones is not 1 to "
-            f"{longest:,} tokens, which {stored.asked.question.model} takes"
+            f"a prefix of {max(lengths):,} tokens (--prefixes) and {new_tokens:,} new ones "
+            f"(--new-tokens) is not 1 to {longest:,} tokens, which "
+            f"{stored.asked.question.model} takes"
         )
     lower = stored.tiers[1:]
     if not lower:

@@ -212,6 +212,14 @@ def _replayed(
     return policy_row(replay.run(advance), deployment)
 
 
+def _eviction(of: str, text: str) -> str:
+    """Name of an eviction policy, known to be one."""
+    try:
+        return parse_eviction(text).name
+    except InputError as error:
+        raise InputError(f"--{of}-eviction: {error.message}") from None
+
+
 def deployment_for(
     *,
     node: str,
@@ -249,9 +257,9 @@ def deployment_for(
         asked=asked,
         tiers=load_tiers(tiers),
         write=find_write_policy(write),
-        page_eviction=parse_eviction(page_eviction).name,
-        window_eviction=parse_eviction(window_eviction).name,
-        state_eviction=None if state_eviction is None else parse_eviction(state_eviction).name,
+        page_eviction=_eviction("page", page_eviction),
+        window_eviction=_eviction("window", window_eviction),
+        state_eviction=None if state_eviction is None else _eviction("state", state_eviction),
         choose=choose,
         share_link=share_link,
         share_writes=share_writes,

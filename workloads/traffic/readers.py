@@ -139,8 +139,8 @@ def _say_unread(draft: Draft, reader: Reader, options: ReaderOptions) -> None:
     absent = [name for name in options.ignore if name not in draft.file.seen]
     if absent:
         raise InputError(
-            f"{draft.file.path}: {absent[0]!r} is to be ignored, but no row has it; the file has "
-            f"{', '.join(map(repr, draft.file.seen)):.300}"
+            f"{draft.file.path}: {absent[0]!r} is to be ignored, but no row has it "
+            f"(--ignore); the file has {', '.join(map(repr, draft.file.seen)):.300}"
         )
     if not unread:
         return
