@@ -53,7 +53,7 @@ def find_data_file(what: str, name_or_path: str | Path, folder: Path) -> Path:
         return path
     name = str(name_or_path)
     path = folder / f"{name.lower()}.yaml"
-    if not name or not path.is_file():
-        names = list_data_names(folder)
+    names = list_data_names(folder)
+    if name.lower() not in (known.lower() for known in names):
         raise InputError(f"{unknown_name(what, name, names)}; a path to a YAML file also works")
     return path

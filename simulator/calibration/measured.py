@@ -40,7 +40,7 @@ REQUIRED = ("chip", "engine", "op", TIME)
 
 
 # Beyond these a cell is a slip: a size of 10^15, and a quarter of an hour.
-LARGEST, LONGEST_US = 1e15, 1e9
+LARGEST, LONGEST_US, SHORTEST_US = 1e15, 1e9, 1e-6
 # Sizes that graphs are built of: whole, and none of them 0 but where it is said.
 SIZES = dict.fromkeys(
     (
@@ -148,6 +148,8 @@ def _number_fault(name: str, value: str) -> str:
         return f"column {name!r} is {value!r}, not finite"
     if name == TIME and not number > 0:
         return f"{TIME} must be above 0"
+    if name == TIME and number < SHORTEST_US:
+        return f"column {name!r} is {value!r}, expected at least {SHORTEST_US:g}: a picosecond"
     if name in SIZES and name != "message_size":
         if not SIZES[name] <= number <= LARGEST_SIZE or number % 1:
             return (

@@ -16,6 +16,8 @@ from typing import Any
 from simulator.basis.errors import DoesNotFitError, V4SimError
 
 _YAML = (".yaml", ".yml", ".json")
+# Letters that tell a word whatever its ending, and the length from which words tell anything.
+_STEM, _SHORTEST = 5, 4
 
 
 def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, Any]) -> None:
@@ -38,6 +40,7 @@ def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, 
         _by_name(message, signature, values)
         or _by_value(message, signature, values)
         or _in_a_file(message, values)
+        or _by_words(message, signature, values)
     )
     argument = place and not place.startswith("--")
     if argument and any(message.startswith(str(value)) for value in _each(values)):
@@ -69,7 +72,10 @@ def _by_value(message: str, signature: inspect.Signature, values: Mapping[str, A
         for value in map(str, _each({name: whole})):
             digits = f"{whole:,}" if isinstance(whole, int | float) else value
             bare = re.search(rf"\b(?:is|of) {re.escape(digits)}(?![\w.,]*\d)", message)
-            opens = opening is not None and value and opening.group().strip() == value
+            opens = value and (
+                message.startswith(f"{value}: ")
+                or (opening is not None and opening.group().strip() == value)
+            )
             in_words = len(value) > 2 and re.search(
                 rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message.partition(": known")[0]
             )
@@ -85,6 +91,21 @@ def _by_value(message: str, signature: inspect.Signature, values: Mapping[str, A
             ):
                 return f"{_spelt(signature, name)} {_short(whole)}"
     return None
+
+
+def _by_words(message: str, signature: inspect.Signature, values: Mapping[str, Any]) -> str | None:
+    """The option with most words of its name in the message, told by their beginnings."""
+    if any(len(Path(str(v)).name) > 2 and Path(str(v)).name in message for v in _each(values)):
+        return None  # it names a file or a value already
+    said = {word[:_STEM] for word in re.findall(r"[a-z]+", message.lower())}
+    shared = {
+        name: sum(word[:_STEM] in said for word in name.split("_") if len(word) >= _SHORTEST)
+        for name in values
+    }
+    name = max(shared, key=lambda name: shared[name], default="")
+    if not name or not shared[name]:
+        return None
+    return f"{_spelt(signature, name)} {_short(values[name])}"
 
 
 def _in_a_file(message: str, values: Mapping[str, Any]) -> str | None:

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a check failed; 2 bad input; 3 a model does not fit; 4 uns
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import os
@@ -105,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence(sys.stdout)  # the reader of our output has gone, as `head` does
         return 0
     except OSError as error:
-        _silence(sys.stdout)
+        if not error.filename:
+            _silence(sys.stdout)
         where = f"{error.filename}: " if error.filename else "output: "
         return _fail(f"{where}{error.strerror or error}")
 
@@ -156,8 +158,9 @@ def _bug(error: Exception) -> int:
 
 
 def _silence(stream: TextIO) -> None:
-    """Let what is still buffered go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    """Let what is still buffered go nowhere; a stream that is no file of the system holds none."""
+    with contextlib.suppress(io.UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage_error(error: Exception) -> int:

@@ -122,4 +122,4 @@ def _window(text: str) -> tuple[float, float]:
             return float(begin or 0), float(end or "inf")
     except ValueError:
         pass
-    raise InputError(f"window {text!r}: give two times in seconds with a colon, such as 600:1200")
+    raise InputError(f"--window {text!r}: give two times in seconds with a colon, such as 600:1200")

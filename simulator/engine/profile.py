@@ -203,7 +203,10 @@ def _read(path: Path) -> EngineProfile:
     if not isinstance(data.get("kernels"), str):
         return validate_data(data, lines, EngineProfile)
     own = validate_data(data, lines, _SharedKernels)
-    section = find_section(path_beside(path, own.kernels))
+    try:
+        section = find_section(path_beside(path, own.kernels))
+    except InputError as error:
+        raise InputError(f"{path}:{lines(('kernels',))}: {error.message}") from None
     shared = {name: getattr(section, name) for name in KernelSection.model_fields}
     shared["kernels"] = (*section.kernels, *own.more_kernels)
     apart = ("kernels", "more_kernels")

@@ -104,7 +104,7 @@ class _ChoicesFile:
         self.path, self.config = path, config
         if not path.is_file():
             raise InputError(
-                f"there is no file of choices {path}; write one with "
+                f"--choices: there is no file of choices {path}; write one with "
                 "simulator.evaluate.choices.write_choices"
             )
         self.data = path.read_bytes()

@@ -160,7 +160,7 @@ def _unwanted(draft: Draft, columns: _Columns, options: ReaderOptions, notes: li
             raise FileFormatError(
                 f"{draft.at(place)}: input of {given:,} tokens, {given - limit:,} over the limit "
                 f"of {limit:,}, as are {int(over.sum()):,} of {len(over):,} requests; raise the "
-                "limit or have them dropped"
+                "limit (--max-input-tokens) or have them dropped"
             )
         if over.any():
             notes.append(f"dropped {counted(int(over.sum()), 'request')} over {limit:,} tokens")
