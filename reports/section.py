@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from reports.answer import (
     RESOURCE_NAMES,
@@ -21,6 +20,7 @@ from reports.breakdown import GroupTotal, StepBreakdown
 from reports.causes import cause_bars, whisker
 from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import KIND_ABOUTS, pool_about, pool_name
+from reports.html_document import figure_html
 from reports.machine_table import machine_section
 from reports.palette import (
     FREE_COLOR,
@@ -38,7 +38,8 @@ from reports.quantity import (
     share_text,
     traffic_text,
 )
-from reports.roofline_figure import Roofline, roofline
+from reports.report import Figure
+from reports.roofline_figure import roofline
 from simulator.basis.units import format_bytes, format_rate, format_time_ps
 from simulator.cost.result import MemoryUse, StepResult
 
@@ -263,20 +264,20 @@ def _bound(group: GroupTotal) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """HTML of one step, its sentence, and its figures by the id of their place."""
+    """HTML of one step, its sentence, and its figures."""
 
     id: str
     title: str
     sentence: str
     html: str
-    figures: dict[str, dict[str, Any]]
+    figures: tuple[Figure, ...]
 
 
 def step_section(section_id: str, title: str, result: StepResult) -> Section:
     """The section of one step under its title."""
     breakdown = StepBreakdown(result)
     sentence = answer_sentence(result, breakdown)
-    figures: dict[str, dict[str, Any]] = {}
+    figures: list[Figure] = []
     parts = [
         f"<h2>{escape(title)}</h2>",
         _tiles(result, breakdown),
@@ -289,7 +290,7 @@ def step_section(section_id: str, title: str, result: StepResult) -> Section:
         machine_section(f"{section_id}-machine", result),
     ]
     html = f'<section class="step" id="{section_id}">{"".join(parts)}</section>'
-    return Section(id=section_id, title=title, sentence=sentence, html=html, figures=figures)
+    return Section(id=section_id, title=title, sentence=sentence, html=html, figures=tuple(figures))
 
 
 def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
@@ -367,38 +368,26 @@ def _causes(breakdown: StepBreakdown) -> str:
 
 
 def _roofline(
-    place: str, result: StepResult, breakdown: StepBreakdown, figures: dict[str, dict[str, Any]]
+    place: str, result: StepResult, breakdown: StepBreakdown, figures: list[Figure]
 ) -> str:
     drawn = roofline(result, breakdown)
     if drawn is None:
         return '<h3>Roofline</h3><p class="note">No kernel has both matrix FLOP and DRAM bytes.</p>'
-    figures[place] = drawn.figure
+    figure = Figure(id=place, title="Roofline", drawing=drawn.figure)
+    figures.append(figure)
+    items = "".join(f"<li>{escape(remark)}</li>" for remark in drawn.remarks)
+    remarks = f'<ul class="note">{items}</ul>' if items else ""
     return (
-        f'<h3>Roofline</h3><p class="note">{escape(drawn.caption)}</p>'
-        f'<div class="figure" id="{place}"></div>{_remarks(drawn)}'
+        f'<h3>Roofline</h3><p class="note">{escape(drawn.caption)}</p>{figure_html(figure)}'
+        f"{remarks}"
     )
 
 
-def _remarks(drawn: Roofline) -> str:
-    items = "".join(f"<li>{escape(remark)}</li>" for remark in drawn.remarks)
-    if drawn.unnamed:
-        names = escape(", ".join(drawn.unnamed))
-        items += f'<li class="wide">No room for the names of: {names}.</li>'
-    return f'<ul class="note">{items}</ul>' if items else ""
-
-
-def _bandwidth(place: str, result: StepResult, figures: dict[str, dict[str, Any]]) -> str:
+def _bandwidth(place: str, result: StepResult, figures: list[Figure]) -> str:
     drawn = bandwidth(result)
     if drawn is None:
         return ""
-    figures[place] = drawn.figure
-    buttons = "".join(
-        f'<button type="button" data-figure="{place}" data-from="{view.start_s!r}" '
-        f'data-to="{view.end_s!r}" data-shows="{view.shows}" '
-        f'aria-pressed="{"true" if index == 0 else "false"}">{escape(view.name)}</button>'
-        for index, view in enumerate(drawn.views)
-    )
-    return (
-        f'<h3>DRAM bandwidth over time</h3><p class="note">{escape(drawn.caption)}</p>'
-        f'<div class="views">{buttons}</div><div class="figure" id="{place}"></div>'
-    )
+    title = "DRAM bandwidth over time"
+    figure = Figure(id=place, title=title, drawing=drawn.figure, views=drawn.views)
+    figures.append(figure)
+    return f'<h3>{title}</h3><p class="note">{escape(drawn.caption)}</p>{figure_html(figure)}'

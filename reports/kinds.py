@@ -1,0 +1,18 @@
+"""Every kind of report: which function makes it of which records. A new kind is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from reports.report import Report
+
+# Kind -> where its function is; loaded when asked for, since each needs its own part of v4sim.
+REPORTS: dict[str, str] = {}
+
+
+def report_maker(kind: str) -> Callable[..., Report]:
+    """The function that makes reports of a kind."""
+    module, _, name = REPORTS[kind].partition(":")
+    maker: Callable[..., Report] = getattr(import_module(module), name)
+    return maker
