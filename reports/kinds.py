@@ -8,7 +8,9 @@ from importlib import import_module
 from reports.report import Report
 
 # Kind -> where its function is; loaded when asked for, since each needs its own part of v4sim.
-REPORTS: dict[str, str] = {}
+REPORTS: dict[str, str] = {
+    "compare": "reports.compare_report:compare_report",
+}
 
 
 def report_maker(kind: str) -> Callable[..., Report]:

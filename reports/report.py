@@ -65,7 +65,8 @@ class Field:
 class ReportTable:
     """Fields of equal length under a title; with `total`, the last row is that of all.
 
-    A terminal shows the first `shown` rows and says how many more there are; pages show all.
+    A terminal shows the first `shown` rows and says how many more there are, with 0 only that;
+    pages show all.
     """
 
     id: str
@@ -154,7 +155,8 @@ class Report:
     """An answer of one `kind`: one sentence, what supports it, and all of its figures as `data`.
 
     `answer` is one sentence; `basis` sentences say what was costed. `sections` come in the order in
-    which they are read. `data` are plain JSON values, units in names.
+    which they are read. `data` are plain JSON values, units in names. `main_table` is the one that
+    stands for the report where there is room for one, the first unless named.
     """
 
     kind: str
@@ -169,6 +171,7 @@ class Report:
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     units: str = ""
+    main_table: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -192,6 +195,7 @@ class Report:
         """What all sections hold."""
         return tuple(part for section in self.sections for part in section.parts)
 
-    def table(self, name: str) -> ReportTable:
-        """The table of this id."""
-        return next(table for table in self.tables if table.id == name)
+    def table(self, name: str = "") -> ReportTable:
+        """The table of this id, or the main one. Raises StopIteration where there is none."""
+        name = name or self.main_table
+        return next(table for table in self.tables if not name or table.id == name)

@@ -25,8 +25,8 @@ _PIXELS = (".png", ".pdf")
 def write_report(path: Path | str, report: Report, command: str = "") -> list[Path]:
     """Write what the name's ending asks for, or everything into a folder; returns the files.
 
-    Of several tables or figures a single file has the first; a folder has all. Raises InputError
-    for endings that are not written.
+    Of several tables a single file has the main one, of figures the first; a folder has all.
+    Raises InputError for endings that are not written.
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -87,7 +87,7 @@ def write_figure_svg(path: Path, figure: Figure) -> None:
 def _first_table(path: Path, report: Report, command: str) -> None:
     if not report.tables:
         raise InputError(f"cannot write {path}: this report has no table; try --json")
-    write_table_csv(path, report.tables[0])
+    write_table_csv(path, report.table())
 
 
 def _first_figure(path: Path, report: Report, command: str) -> None:

@@ -16,6 +16,8 @@ from simulator.basis.atomic import write_text
 
 # Fewer rows are read at a glance, and need no field to look for one.
 _FILTERED_ROWS = 12
+# More rows than this scroll in a box of their own.
+_LONG_ROWS = 40
 _STATES = {"good": "", "warning": " absent", "broken": " broken"}
 
 
@@ -122,10 +124,12 @@ def table_html(table: ReportTable) -> str:
         for row in range(table.count)
     ]
     total = rows.pop() if table.total else ""
+    long = " long" if table.count > _LONG_ROWS else ""
     foot = f"<tfoot>{total}</tfoot>" if total else ""
     return (
         f'{note}<div class="table" id="{table.id}">{find}<p class="hint">swipe sideways for more →'
-        f'</p><div class="scroll" tabindex="0"><table class="grid sorted"><thead><tr>{head}</tr>'
+        f'</p><div class="scroll{long}" tabindex="0"><table class="grid sorted">'
+        f"<thead><tr>{head}</tr>"
         f"</thead><tbody>{''.join(rows)}</tbody>{foot}</table></div></div>"
     )
 

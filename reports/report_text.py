@@ -47,6 +47,9 @@ def print_report(console: Console, report: Report, *, assumptions: bool = False)
 
 def print_table(console: Console, table: ReportTable) -> None:
     """One table with its title; rows and columns that are not shown are named."""
+    if table.shown == 0:
+        _say(console, f"{table.title}: {table.count:,} rows in the page and CSV.", "dim")
+        return
     columns = text_columns(table)
     if table.title:
         _say(console, table.title)

@@ -144,11 +144,8 @@ class _Drawing:
             x_spec["range"] = self.span
         across, up = self._values("x"), self._values("y")
         if self.stacked and self.bars:
-            sums: dict[Any, float] = {}
-            for trace in self.bars:
-                for name, value in zip(trace["x"], trace["y"], strict=True):
-                    sums[name] = sums.get(name, 0.0) + value
-            up = [*up, *sums.values()]
+            sums = list(_stack(self.bars).values())
+            across, up = (across + sums, up) if self.lying else (across, up + sums)
         zero = bool(self.bars)
         self.height += top
         top += line_px(_FONT) + 10 if y_spec.get("title", {}).get("text") else 6
@@ -213,6 +210,9 @@ class _Drawing:
             self.parts.append(_text(x, bottom + 16, tick.text, _SMALL, "middle", MUTED))
         self.parts.insert(0, f'<path d="{"".join(grid)}" stroke="var(--line)" fill="none"/>')
         self.parts.append(f'<path d="M{left:.1f} {bottom:.1f}H{right:.1f}" stroke="var(--muted)"/>')
+        if self.lying and self.x.low < 0 < self.x.high:
+            x = self._x(0.0)
+            self.parts.append(f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}" stroke="var(--muted)"/>')
         if self.y.title:
             title = _cut(self.y.title, self.width, _FONT)
             self.parts.append(_text(0, top - 9, title, _FONT, "start", MUTED, kind="axis-y"))
@@ -348,12 +348,8 @@ class _Drawing:
     def _bar(self, number: int, trace: Mapping[str, Any]) -> None:
         place = self.bars.index(trace)
         side = 1 if self.stacked else len(self.bars)
-        before: dict[Any, float] = {}
-        if self.stacked:
-            for other in self.bars[:place]:
-                for name, value in zip(other["x"], other["y"], strict=True):
-                    before[name] = before.get(name, 0.0) + value
-        names, values = (trace["y"], trace["x"]) if self.lying else (trace["x"], trace["y"])
+        before = _stack(self.bars[:place]) if self.stacked else {}
+        names, values = _named_values(trace)
         axis = self.y if self.lying else self.x
         ends = (self.plot[3], self.plot[1]) if self.lying else (self.plot[0], self.plot[2])
         each = abs(ends[1] - ends[0]) / max(1, len(axis.names) or len(names))
@@ -447,6 +443,20 @@ class _Drawing:
                     self.parts.append(_text(at_x, at_y + 4, text, size, anchor, color))
                     return
         self.unnamed.append(text)
+
+
+def _named_values(bar: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[float]]:
+    """Names of a bar trace and their values, whichever way its bars lie."""
+    return (bar["y"], bar["x"]) if bar.get("orientation") == "h" else (bar["x"], bar["y"])
+
+
+def _stack(bars: Sequence[Mapping[str, Any]]) -> dict[Any, float]:
+    """Sums of bars on each other, by name."""
+    sums: dict[Any, float] = {}
+    for bar in bars:
+        for name, value in zip(*_named_values(bar), strict=True):
+            sums[name] = sums.get(name, 0.0) + value
+    return sums
 
 
 def _shows(trace: Mapping[str, Any], meta: str) -> bool:

@@ -25,6 +25,7 @@ from simulator.cli import (
     capacity,
     chips,
     claims,
+    compare,
     demo,
     indexer,
     layout,
@@ -57,6 +58,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("step")(step.step)
 app.command("whatif")(whatif.whatif)
+app.command("compare")(compare.compare)
 app.add_typer(models.app, name="models")
 app.add_typer(chips.app, name="chips")
 app.command("verify")(verify.verify)

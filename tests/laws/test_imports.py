@@ -25,7 +25,7 @@ ORDER = (
     *("basis", "engine", "deployment", "capacity", "kernels", "count", "cost", "calibration"),
     *("cache", "evaluate", "prefix", "prove", "serve", "sweep", "plan"),
 )
-STUDIES = ("address", "claims", "indexer", "layout", "offload", "whatif")
+STUDIES = ("address", "claims", "compare", "indexer", "layout", "offload", "whatif")
 # A study of published figures reruns another one.
 OF_STUDIES = {("claims", "offload")}
 # Library -> folders that are its home.
