@@ -10,6 +10,7 @@ from reports.report import Report
 # Kind -> where its function is; loaded when asked for, since each needs its own part of v4sim.
 REPORTS: dict[str, str] = {
     "compare": "reports.compare_report:compare_report",
+    "explain": "reports.explain_report:explain_report",
 }
 
 

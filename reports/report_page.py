@@ -28,7 +28,7 @@ def write_report_page(path: Path | str, report: Report, command: str = "") -> No
 
 def report_html(report: Report, command: str = "") -> str:
     """The page as text."""
-    sections = [section for section in report.sections if section.parts or section.texts]
+    sections = report.sections
     last = {
         "files": _files(report.files),
         "notes": listed("notes", "Notes", report.notes),

@@ -85,6 +85,9 @@ class _Drawing:
         self.lines: list[Box] = []
         self.over: list[str] = []  # texts that stand over the marks
         self.slanted = False
+        self.names_points = bool(self.layout.get("annotations")) or any(
+            "text" in trace.get("mode", "") for trace in self.traces
+        )
         self.unnamed: list[str] = []
 
     def draw(self, title: str, key: str) -> Drawn:
@@ -275,7 +278,7 @@ class _Drawing:
             self._markers(number, trace, points, shown="markers" in mode)
 
     def _remember_line(self, points: Sequence[tuple[int, float, float] | None]) -> None:
-        if len(points) > 400:
+        if len(points) > 400 or not self.names_points:
             return
         for a, b in pairwise(points):
             if a and b:

@@ -92,7 +92,8 @@ def make_axis(
     `zero`: bars stand on the axis, so that it begins at 0.
     """
     title = spec.get("title", {}).get("text", "")
-    names = tuple(dict.fromkeys(value for value in values if isinstance(value, str)))
+    told = [value for value in values if isinstance(value, str)]
+    names = tuple(dict.fromkeys((*spec.get("categories", ()), *told)))
     if names:
         ticks = tuple(Tick(place, name) for place, name in enumerate(names))
         return Axis(

@@ -85,7 +85,7 @@ def _read(runs: Sequence[Path]) -> list[Side]:
     from simulator.compare.comparison import side_of_json
 
     sides: list[Side] = []
-    paths = [_step_file(run) for run in runs]
+    paths = [step_file(run) for run in runs]
     for run, path in zip(runs, paths, strict=True):
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def _read(runs: Sequence[Path]) -> list[Side]:
     return sides
 
 
-def _step_file(run: Path) -> Path:
+def step_file(run: Path) -> Path:
     """The JSON of a run's only step."""
     if run.is_file():
         return run

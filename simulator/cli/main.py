@@ -27,6 +27,7 @@ from simulator.cli import (
     claims,
     compare,
     demo,
+    explain,
     indexer,
     layout,
     models,
@@ -59,6 +60,7 @@ app.command("demo")(demo.demo)
 app.command("step")(step.step)
 app.command("whatif")(whatif.whatif)
 app.command("compare")(compare.compare)
+app.command("explain")(explain.explain)
 app.add_typer(models.app, name="models")
 app.add_typer(chips.app, name="chips")
 app.command("verify")(verify.verify)
