@@ -37,7 +37,8 @@ class Field:
     """One column of a table: exact `values` under a `name` with its unit, and how they read.
 
     Columns of the highest `rank` are the first that a narrow terminal leaves out, those of rank 0
-    never. Columns of text are `left`, numbers are not.
+    never. Columns of text are `left`, numbers are not; `is_text` says so where values are
+    words already.
     """
 
     name: str
@@ -46,10 +47,13 @@ class Field:
     show: Callable[[Any], str] | None = None
     rank: int = 0
     about: str = ""
+    is_text: bool | None = None
 
     @property
     def left(self) -> bool:
         """Whether it is text, which begins at the left."""
+        if self.is_text is not None:
+            return self.is_text
         return any(isinstance(value, str) for value in self.values)
 
     @property
@@ -177,6 +181,7 @@ class Report:
     def __post_init__(self) -> None:
         ids = [section.id for section in self.sections]
         ids += [part.id for section in self.sections for part in section.parts]
+        ids += ["figures", "files", "notes", "assumptions"]  # which every page has
         twice = {name for name in ids if ids.count(name) > 1}
         assert not twice, f"ids of {self.kind} occur twice: {twice}"
 

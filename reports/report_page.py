@@ -86,7 +86,7 @@ def _card(card: Card) -> str:
 def section_html(section: Section) -> str:
     """Texts and parts under the section's title."""
     texts = "".join(f'<p class="note">{escape(text)}</p>' for text in section.texts)
-    parts = "".join(_part(part, alone=len(section.parts) == 1) for part in section.parts)
+    parts = "".join(_part(part, section.title) for part in section.parts)
     if section.pair:
         parts = f'<div class="columns">{parts}</div>'
     return (
@@ -95,9 +95,9 @@ def section_html(section: Section) -> str:
     )
 
 
-def _part(part: Part, *, alone: bool) -> str:
-    """One part; alone, it stands under the section's own title where it has the same."""
-    heading = f"<h3>{escape(part.title)}</h3>" if part.title and not alone else ""
+def _part(part: Part, above: str) -> str:
+    """One part; a title that stands above it already is not said again."""
+    heading = f"<h3>{escape(part.title)}</h3>" if part.title not in ("", above) else ""
     if isinstance(part, Figure):
         note = f'<p class="note">{escape(part.note)}</p>' if part.note else ""
         return f"<div>{heading}{note}{figure_html(part)}</div>"

@@ -146,6 +146,12 @@ class _Drawing:
         if self.span is not None:
             x_spec["range"] = self.span
         across, up = self._values("x"), self._values("y")
+        # A line across is seen whole, wherever the data end.
+        across += [
+            shape["x0"]
+            for shape in self.layout.get("shapes", ())
+            if shape.get("yref") == "paper" and not any(isinstance(v, str) for v in across)
+        ]
         if self.stacked and self.bars:
             sums = list(_stack(self.bars).values())
             across, up = (across + sums, up) if self.lying else (across, up + sums)

@@ -448,6 +448,7 @@ def _write(
             assumptions=data["assumptions"],
             files=files,
             command=command_line(),
+            data=data,
         ),
     )
     return [*files.values(), page]
