@@ -100,29 +100,40 @@ def _memory(capacity: Capacity) -> Figure:
 
 
 def _limits(capacity: Capacity) -> Figure:
-    """A bar a limit; the shortest binds."""
+    """A dot a limit on an axis of decades; the one at the left binds."""
     limits = sorted(capacity.limits, key=lambda own: -own.requests)
     wanted = capacity.question.wanted_requests
-    data = [
-        _lying([own.name for own in limits], [own.requests for own in limits], "#0072b2",
-               [f"{own.name}: {own.requests:,.2f} requests ({own.about})" for own in limits])
-    ]  # fmt: skip
+    data = []
+    for name, color, own in (
+        ("binds", "#d55e00", limits[-1:]),
+        ("does not bind", "#0072b2", limits[:-1]),
+    ):
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": [max(limit.requests, 0.01) for limit in own],
+                "y": [limit.name for limit in own],
+                "text": [f"{x.name}: {x.requests:,.2f} requests ({x.about})" for x in own],
+                "marker": {"color": color, "size": 13},
+                "hovertemplate": "%{text}",
+            }
+        )
     shape: dict[str, Any] = layout(
-        height=80 + 30 * len(limits),
-        x=axis("requests at once", rangemode="tozero", exponentformat="none"),
-        y=axis("limit"),
+        height=90 + 30 * len(limits),
+        x=axis("requests at once", type="log", tickformat=","),
+        y=axis("limit", categories=[limit.name for limit in limits]),
     )
     if wanted:
-        line = {"color": "#d55e00", "width": 2, "dash": "dash"}
-        shape["shapes"] = [
-            {"type": "line", "x0": wanted, "x1": wanted, "y0": 0, "y1": 1, "yref": "paper",
-             "line": line}
-        ]  # fmt: skip
+        line = {"color": "#1c2430", "width": 2, "dash": "dash"}
+        ends = {"x0": wanted, "x1": wanted, "y0": 0, "y1": 1, "yref": "paper"}
+        shape["shapes"] = [{"type": "line", "line": line, **ends}]
     return Figure(
         id="limits-figure",
         title="Requests that each limit allows",
-        note=f"The shortest bar binds.{f' Dashed: the {wanted:,} wanted.' if wanted else ''}",
-        drawing={"data": data, "layout": {**shape, "showlegend": False}},
+        note=f"The leftmost dot binds.{f' Dashed: the {wanted:,} wanted.' if wanted else ''}",
+        drawing={"data": data, "layout": shape},
     )
 
 

@@ -61,23 +61,21 @@ def explain_report(found: Explanation) -> Report:
 def explain_sentence(found: Explanation) -> str:
     """The largest causes, and the strongest number of the chip and of the engine."""
     total_ps = found.base.total_ps
-    causes = ", ".join(
-        f"{share_text(cause.time_ps, total_ps, digits=0)} {CAUSE_NAMES[cause.name]} (most in "
-        f"{cause.operations[0][0]})"
+    first, *others = (
+        f"{share_text(cause.time_ps, total_ps, digits=0)} {CAUSE_NAMES[cause.name]}"
         for cause in found.causes
     )
+    causes = f"{', '.join([first, *others[:-1]])} and {others[-1]}" if others else first
     text = f"Of {format_time_ps(total_ps)}, {causes}"
     said = []
     for of in (CHIP, ENGINE):
         lever = next((own for own in found.levers if own.number.of == of), None)
         if lever is not None:
-            said.append(
-                f"{lever.number.name} of the {_OWN[of]} ({signed_text(lever.said_ps)}, "
-                f"{percent_text(lever.said_ps, total_ps)})"
-            )
+            change = percent_text(lever.said_ps, total_ps)
+            said.append(f"of the {_OWN[of]} {lever.number.name} ({change})")
     if not said:
         return f"{text}; no number of the chip or the engine moves it."
-    return f"{text}; 5 % more moves it most in {' and '.join(said)}."
+    return f"{text}; 5 % more moves it most {' and '.join(said)}."
 
 
 def _notes(found: Explanation) -> tuple[str, ...]:

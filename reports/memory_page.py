@@ -207,7 +207,13 @@ def _padding(points: Sequence[SweepPoint]) -> dict[str, Any]:
         for (way, of), color in zip(bars.items(), POOL_COLORS, strict=False)
     ]
     y = axis("useful share of the peak", range=[0, 1.02], tickformat=".0%")
-    return {"data": data, "layout": {**layout(height=340, x=axis(""), y=y), "barmode": "group"}}
+    return {
+        "data": data,
+        "layout": {
+            **layout(height=340, x=axis("cache entry, with the bytes of a row"), y=y),
+            "barmode": "group",
+        },
+    }
 
 
 def _parts(groups: Mapping[str, Sequence[SweepPoint]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Script adds what reading alone does not need: sorting, filtering, pointing at ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -18,6 +19,9 @@ from simulator.basis.atomic import write_text
 _FILTERED_ROWS = 12
 # More rows than this scroll in a box of their own.
 _LONG_ROWS = 40
+_SENTENCE_END = re.compile(r"(?<=[^\d.]\.) (?=[A-Z])")
+# Cells of more letters than this break into lines.
+_LONG_TEXT = 44
 _STATES = {"good": "", "warning": " absent", "broken": " broken"}
 
 
@@ -53,9 +57,11 @@ def report_html(report: Report, command: str = "") -> str:
 def header_html(report: Report, links: Mapping[str, str]) -> str:
     """What was asked and answered, what it rests on, and links to the sections."""
     kicker = " · ".join(filter(None, ("v4sim", report.kicker or report.title)))
-    basis = f'<p class="basis">{escape(" ".join(report.basis))}</p>' if report.basis else ""
+    first, *more = _SENTENCE_END.split(report.answer, maxsplit=1)
+    below = " ".join((*more, *report.basis))
+    basis = f'<p class="basis">{escape(below)}</p>' if below else ""
     return (
-        f'<header><p class="kicker">{escape(kicker)}</p><h1>{escape(report.answer)}</h1>{basis}'
+        f'<header><p class="kicker">{escape(kicker)}</p><h1>{escape(first)}</h1>{basis}'
         f"{''.join(map(_said, report.said))}{contents_html(links)}</header>"
     )
 
@@ -97,7 +103,7 @@ def section_html(section: Section) -> str:
 
 def _part(part: Part, above: str) -> str:
     """One part; a title that stands above it already is not said again."""
-    heading = f"<h3>{escape(part.title)}</h3>" if part.title not in ("", above) else ""
+    heading = f"<h3>{escape(part.title.rstrip('.'))}</h3>" if part.title not in ("", above) else ""
     if isinstance(part, Figure):
         note = f'<p class="note">{escape(part.note)}</p>' if part.note else ""
         return f"<div>{heading}{note}{figure_html(part)}</div>"
@@ -142,6 +148,8 @@ def _heading(own: Field) -> str:
 
 def _cell(own: Field, text: str, row: int) -> str:
     value = own.values[row]
+    if len(text) > _LONG_TEXT:
+        return f'<td class="words">{escape(text)}</td>'
     exact = "" if isinstance(value, str) or value is None else f' data-v="{value!r}"'
     side = ' class="bound"' if own.left else ""
     return f"<td{side}{exact}>{escape(text)}</td>"

@@ -16,7 +16,7 @@ from reports.answer import (
     tokens_per_s,
 )
 from reports.bandwidth_figure import bandwidth
-from reports.breakdown import GroupTotal, StepBreakdown
+from reports.breakdown import GroupTotal, StepBreakdown, shown_groups
 from reports.causes import cause_bars, whisker
 from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import KIND_ABOUTS, pool_about, pool_name
@@ -61,8 +61,8 @@ def group_bars(groups: Sequence[GroupTotal], total_ps: int, abouts: Mapping[str,
 
     What a group does, by its key in `abouts`, shows when its bar is pointed at.
     """
-    shown = list(groups) if len(groups) <= SHOWN_GROUPS + 1 else list(groups[:SHOWN_GROUPS])
-    rest = groups[len(shown) :]
+    shown = shown_groups(groups, SHOWN_GROUPS, least_share=0.01)
+    rest = [group for group in groups if group not in shown]
     longest = max((group.critical_ps for group in shown), default=0)
     rows = [
         _bar_row(

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import pairwise
 from math import hypot
 from typing import Any
 
 from reports.palette import GRID, INK, MUTED
-from reports.svg_axes import formatted, line_px, make_axis, text_px
+from reports.svg_axes import apart, formatted, line_px, make_axis, text_px
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom, downwards
 _FONT = 12
@@ -169,6 +169,14 @@ class _Drawing:
             widest = max((text_px(tick.text, _SMALL) for tick in self.x.ticks), default=0)
             if self.x.names or self._apart(left, right):
                 break
+        if not self.x.names:
+            places = [left + self.x.at(tick.value) * (right - left) for tick in self.x.ticks]
+            halves = [text_px(tick.text, _SMALL) / 2 for tick in self.x.ticks]
+            self.x = replace(self.x, ticks=apart(self.x.ticks, places, halves, 8))
+        if not self.y.names:
+            places = [self.y.at(tick.value) * (bottom - top) for tick in self.y.ticks]
+            halves = [line_px(_SMALL) / 2] * len(places)
+            self.y = replace(self.y, ticks=apart(self.y.ticks, places, halves, 3))
         self.slanted = False
         if self.x.names:
             each = (right - left) / len(self.x.names)
@@ -391,7 +399,7 @@ class _Drawing:
         outside = x + 6 + wide <= self.width
         self.over.append(
             _text(x + 5, y + 4, text, _SMALL, "start", INK) if outside
-            else _text(x - 5, y + 4, text, _SMALL, "end", "#ffffff")
+            else _text(x - 5, y + 4, text, _SMALL, "end", "white")
         )  # fmt: skip
 
     # Names of points
@@ -422,7 +430,7 @@ class _Drawing:
     ) -> None:  # fmt: skip
         """Text near a point; `along`: of a line that ends there, above left of it."""
         wide, high = text_px(text, size), line_px(size)
-        inner = (0.0, self.plot[1] - 4, float(self.width), self.plot[3])
+        inner = (self.plot[0] + 2, self.plot[1] - 4, float(self.width), self.plot[3])
         own = (x - reach, y - reach, x + reach, y + reach)
         if along:
             for lift in (4, 18, 32):

@@ -49,6 +49,21 @@ class Axis:
         return isfinite(value) and not (self.logarithmic and value <= 0)
 
 
+def apart(
+    ticks: Sequence[Tick], places: Sequence[float], half_px: Sequence[float], gap_px: float
+) -> tuple[Tick, ...]:
+    """Ticks whose texts keep a gap, from the first on; `half_px`: half of what each text takes."""
+    kept: list[int] = []
+    for index in sorted(range(len(ticks)), key=lambda i: places[i]):
+        before = kept[-1] if kept else None
+        if (
+            before is None
+            or places[index] - half_px[index] >= places[before] + half_px[before] + gap_px
+        ):
+            kept.append(index)
+    return tuple(ticks[index] for index in kept)
+
+
 def text_px(text: str, size: float) -> float:
     """Width that a line of text takes at most."""
     return max((len(line) for line in text.split("\n")), default=0) * size * _LETTER_EM
@@ -135,13 +150,11 @@ def _ticks(
     spec: Mapping[str, Any], low: float, high: float, logarithmic: bool, most: int
 ) -> Iterable[Tick]:
     if "tickvals" in spec:
-        given = [
+        return [
             Tick(value, str(text))
             for value, text in zip(spec["tickvals"], spec["ticktext"], strict=True)
             if low <= (log10(value) if logarithmic else value) <= high
         ]
-        every = -(-len(given) // most) if len(given) > most else 1
-        return given[::every]
     marks = _log_marks(low, high, most) if logarithmic else _marks(low, high, most)
     return _named(marks, spec, logarithmic)
 
@@ -183,6 +196,9 @@ def _named(marks: Sequence[float], spec: Mapping[str, Any], logarithmic: bool) -
 
     for digits in range(6):
         texts = [text(value, digits) for value in marks]
-        if len(set(texts)) == len(texts):
+        whole = not form.endswith("%") or all(
+            abs(round(100 * value, digits) - 100 * value) < 1e-7 for value in marks
+        )
+        if len(set(texts)) == len(texts) and whole:
             break
     return [Tick(value, name) for value, name in zip(marks, texts, strict=True)]
