@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
+from html import escape, unescape
 from itertools import pairwise
 from math import hypot
 from typing import Any
@@ -346,7 +346,7 @@ class _Drawing:
         for index, x, y in sorted(inside, key=lambda p: -_of(size, p[0])):
             radius = _of(size, index) / 2
             words = _told(trace, index)
-            told = f' data-t="{escape(words)}"' if words else ""
+            told = _told_as(words)
             if not seen:
                 self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" opacity="0"{told}/>')
                 continue
@@ -375,7 +375,7 @@ class _Drawing:
             offset = 0.0 if self.stacked else (place - (side - 1) / 2) * thick
             base = before.get(name, 0.0)
             color = _color(_of(trace["marker"]["color"], index))
-            told = f' data-t="{escape(_told(trace, index))}"'
+            told = _told_as(_told(trace, index))
             if self.lying:
                 x0, x1 = sorted((self._x(base), self._x(base + value)))
                 y = self._y(name) - thick / 2 + offset
@@ -516,13 +516,13 @@ def _text(
     x: float, y: float, text: str, size: float = _FONT, anchor: str = "start",
     color: str = INK, full: str = "", kind: str = "",
 ) -> str:  # fmt: skip
-    plain = re.sub(r"<[^>]+>", "", text)
+    plain = unescape(text)  # names come as they stand in HTML, or as they are
     told = f"<title>{escape(full)}</title>" if full and full != text else ""
     named = f' class="{kind}"' if kind else ""
     aligned = f' text-anchor="{anchor}"' if anchor != "start" else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}"{aligned}{named} '
-        f'fill="{_color(color)}">{told}{plain if "&" in plain else escape(plain)}</text>'
+        f'fill="{_color(color)}">{told}{escape(plain)}</text>'
     )
 
 
@@ -532,6 +532,12 @@ def _cut(text: str, room_px: float, size: float) -> str:
         return text
     most = max(1, int(room_px / text_px("m", size)) - 1)
     return text[:most].rstrip() + "…"
+
+
+def _told_as(words: str) -> str:
+    """The attribute by which a mark speaks."""
+    lines = escape(words).replace("\n", "&#10;")
+    return f' data-t="{lines}"' if words else ""
 
 
 def _told(trace: Mapping[str, Any], index: int) -> str:
@@ -547,10 +553,7 @@ def _told(trace: Mapping[str, Any], index: int) -> str:
         return formatted(value, form) if not isinstance(value, str) else value
 
     text = re.sub(r"%\{([^}]+)\}", filled, template.partition("<extra>")[0])
-    text = text.replace("<br>", "\n")
-    for entity, letter in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"), ("&#x27;", "'")):
-        text = re.sub(r"</?b>", "", text).replace(entity, letter)
-    return text
+    return unescape(re.sub(r"</?b>", "", text.replace("<br>", "\n")))
 
 
 def _path(points: Sequence[tuple[int, float, float] | None], stepped: bool, plot: Box) -> str:

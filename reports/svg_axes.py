@@ -174,7 +174,7 @@ def _log_marks(low: float, high: float, most: int) -> list[float]:
     if 3 * (high - low) <= most:
         found = [mark * 10.0**power for power in powers for mark in _LOG_MARKS]
     else:
-        every = max(1, -(-len(powers) // most))
+        every = max(1, -(-2 * len(powers) // (3 * most)))  # a decade's text is short
         found = [10.0**power for power in powers if power % every == 0]
     return [value for value in found if low - 1e-9 <= log10(value) <= high + 1e-9]
 
