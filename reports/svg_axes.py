@@ -194,11 +194,13 @@ def _named(marks: Sequence[float], spec: Mapping[str, Any], logarithmic: bool) -
             return si_text(value, unit, digits + 2, prefix)
         return f"{value:,.{digits + 2}g}" if abs(value) < 1000 else f"{value:,.0f}"
 
+    def exact(value: float, digits: int) -> bool:
+        if form.endswith("%"):
+            return abs(round(100 * value, digits) - 100 * value) < 1e-7
+        return abs(float(f"{value:.{digits + 2}g}") - value) <= 1e-9 * abs(value)
+
     for digits in range(6):
         texts = [text(value, digits) for value in marks]
-        whole = not form.endswith("%") or all(
-            abs(round(100 * value, digits) - 100 * value) < 1e-7 for value in marks
-        )
-        if len(set(texts)) == len(texts) and whole:
+        if len(set(texts)) == len(texts) and all(exact(value, digits) for value in marks):
             break
     return [Tick(value, name) for value, name in zip(marks, texts, strict=True)]
