@@ -20,6 +20,7 @@ REPORTS: dict[str, str] = {
     "prefix": "reports.prefix_page:comparison_report",
     "serve": "reports.serve_bundle:serve_report",
     "serving-claims": "reports.claims_report:serving_claims_report",
+    "step": "reports.step_report:step_report",
     "validate": "reports.validation_page:validation_report",
 }
 

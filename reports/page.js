@@ -105,7 +105,8 @@
   }
 
   // Tables: a click on a heading sorts by exact values, a second one turns the order round.
-  const key = (cell) => cell.dataset.v === undefined ? cell.textContent : Number(cell.dataset.v);
+  const plain = (text) => /^(x )?[-+<>]?[\d,]*\.?\d+ ?%?$/.test(text) ? Number(text.replace(/[^-\d.]/g, "")) : text;
+  const key = (cell) => cell.dataset.v === undefined ? plain(cell.textContent.trim()) : Number(cell.dataset.v);
   for (const table of document.querySelectorAll("table.sorted")) {
     const body = table.tBodies[0];
     [...table.tHead.rows[0].cells].forEach((head, column) => {

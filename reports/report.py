@@ -38,7 +38,7 @@ class Field:
 
     Columns of the highest `rank` are the first that a narrow terminal leaves out, those of rank 0
     never. Columns of text are `left`, numbers are not; `is_text` says so where values are
-    words already.
+    words already. `about` is said of the column, `abouts` row by row, when pointed at.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Field:
     rank: int = 0
     about: str = ""
     is_text: bool | None = None
+    abouts: Sequence[str] = ()
 
     @property
     def left(self) -> bool:

@@ -150,9 +150,11 @@ def _cell(own: Field, text: str, row: int) -> str:
     value = own.values[row]
     if len(text) > _LONG_TEXT:
         return f'<td class="words">{escape(text)}</td>'
+    about = own.abouts[row] if row < len(own.abouts) else ""
+    title = f' title="{escape(about)}"' if about else ""
     exact = "" if isinstance(value, str) or value is None else f' data-v="{value!r}"'
     side = ' class="bound"' if own.left else ""
-    return f"<td{side}{exact}>{escape(text)}</td>"
+    return f"<td{side}{exact}{title}>{escape(text)}</td>"
 
 
 def _said(said: Said) -> str:

@@ -35,7 +35,7 @@ class _Reader(HTMLParser):
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br", "link", "img"):
+        if tag not in ("meta", "br", "link", "img", "input"):
             self.open.append(tag)
         for name, value in attrs:
             if name in ("src", "href", "srcset", "action", "data", "poster"):
@@ -143,9 +143,9 @@ def test_figures_have_places_and_true_numbers(html: str) -> None:
 
 def test_every_operation_is_in_the_table(html: str) -> None:
     section = html[html.index('id="step1"') : html.index('id="step2"')]
-    names = re.findall(r"<tr><th[^>]*>([^<]+)</th>", section)
+    names = re.findall(r"<tr><td[^>]*>([^<]+)</td>", section)
     assert set(names) >= {kernel.name for kernel in STEPS[0][1].kernels}
-    assert "<td>1,136</td>" in section  # launches of the step
+    assert ">1,136</td>" in section  # launches of the step
 
 
 def test_a_view_shows_layers_or_launches(html: str) -> None:
