@@ -32,7 +32,7 @@ OF_STUDIES = {("claims", "offload")}
 HOMES = {
     "simpy": ("hwmodels", "simulator"),
     "pandas": ("reports", "simulator/cli"),
-    "plotly": ("reports", "simulator/cli"),
+    "plotly": (),
     "pyarrow": ("reports", "simulator"),
     "perfetto": ("reports",),
     "typer": ("simulator/cli",),
