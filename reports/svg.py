@@ -12,26 +12,40 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
-from math import hypot
 from typing import Any
 
 from reports.palette import GRID, INK, MUTED
-from reports.svg_axes import apart, formatted, line_px, make_axis, text_px
+from reports.svg_axes import apart, line_px, make_axis, text_px
+from reports.svg_parts import (
+    FONT,
+    Box,
+    cut_text,
+    ends_of_line,
+    is_inside,
+    is_same_box,
+    is_shown,
+    legend_key,
+    line_boxes,
+    line_path,
+    meets_any,
+    named_values,
+    page_color,
+    places_around,
+    stacked_sums,
+    step_corners,
+    stroke_of,
+    text_element,
+    value_at,
+    words_attribute,
+    words_of,
+)
 
-Box = tuple[float, float, float, float]  # left, top, right, bottom, downwards
-_FONT = 12
 _SMALL = 11
-_VARIABLES = {
-    INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)", "#ffffff": "var(--paper)"
-}  # fmt: skip
 _LIGHT = {"--ink": INK, "--muted": MUTED, "--line": GRID, "--paper": "#ffffff"}
-_DASHES = {"dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3"}
 # Beyond so many, marks of a trace are one path without words of their own.
 MOST_TOLD = 240
-_DIRECTIONS = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (-1, -1), (1, 1), (-1, 1))
-_DISTANCES = (0, 10, 22, 38, 58, 82)
 
 
 @dataclass(slots=True)
@@ -74,7 +88,7 @@ class _Drawing:
         self, drawing: Mapping[str, Any], width: int, span: tuple[float, float] | None, meta: str
     ) -> None:
         self.layout = drawing["layout"]
-        self.traces = [t for t in drawing["data"] if _shows(t, meta)]
+        self.traces = [t for t in drawing["data"] if is_shown(t, meta)]
         self.lying = any(trace.get("orientation") == "h" for trace in self.traces)
         self.stacked = self.layout.get("barmode") == "stack"
         self.bars = [trace for trace in self.traces if trace["type"] == "bar"]
@@ -111,7 +125,7 @@ class _Drawing:
         return Drawn(
             f'<svg viewBox="0 0 {self.width} {self.height:.0f}" width="{self.width}" '
             f'height="{self.height:.0f}" role="img"{label} font-family="system-ui, -apple-system, '
-            f"'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif\" font-size=\"{_FONT}\" "
+            f"'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif\" font-size=\"{FONT}\" "
             f'fill="var(--ink)"><title>{escape(title)}</title>{legend[0]}{"".join(inner)}'
             f'<clipPath id="{clip}"><rect x="{x:.1f}" y="{y - 8:.1f}" width="{right - x + 8:.1f}" '
             f'height="{bottom - y + 16:.1f}"/></clipPath><g class="marks" '
@@ -127,14 +141,16 @@ class _Drawing:
         if not self.layout.get("showlegend", len(named) > 1 or self._some_named(named)):
             return "", 0.0
         x, row, parts = 0.0, 0, []
-        step = line_px(_FONT) + 3
+        step = line_px(FONT) + 3
         for trace in named:
             name = trace["name"]
-            wide = 26 + text_px(name, _FONT) + 14
+            wide = 26 + text_px(name, FONT) + 14
             if x and x + wide > self.width:
                 x, row = 0.0, row + 1
             y = row * step + step / 2
-            parts.append(f"{_key(trace, x, y)}{_text(x + 24, y + 4, name, anchor='start')}")
+            parts.append(
+                f"{legend_key(trace, x, y)}{text_element(x + 24, y + 4, name, anchor='start')}"
+            )
             x += wide
         return f'<g class="legend">{"".join(parts)}</g>', (row + 1) * step + 4
 
@@ -153,11 +169,11 @@ class _Drawing:
             if shape.get("yref") == "paper" and not any(isinstance(v, str) for v in across)
         ]
         if self.stacked and self.bars:
-            sums = list(_stack(self.bars).values())
+            sums = list(stacked_sums(self.bars).values())
             across, up = (across + sums, up) if self.lying else (across, up + sums)
         zero = bool(self.bars)
         self.height += top
-        top += line_px(_FONT) + 10 if y_spec.get("title", {}).get("text") else 6
+        top += line_px(FONT) + 10 if y_spec.get("title", {}).get("text") else 6
         bottom = self.height - 44
         self.y = make_axis(y_spec, up, bottom - top, 40, zero=zero and not self.lying)
         left = 10 + max((text_px(tick.text, _SMALL) for tick in self.y.ticks), default=0)
@@ -209,37 +225,37 @@ class _Drawing:
             y = self._y(tick.value)
             grid.append(f"M{left:.1f} {y:.1f}H{right:.1f}")
             if self.y.names:
-                name = _cut(tick.text, left - 10, _SMALL)
-                self.parts.append(_text(left - 6, y + 4, name, _SMALL, "end", MUTED, tick.text))
+                name = cut_text(tick.text, left - 10, _SMALL)
+                self.parts.append(
+                    text_element(left - 6, y + 4, name, _SMALL, "end", MUTED, tick.text)
+                )
             else:
-                self.parts.append(_text(left - 6, y + 4, tick.text, _SMALL, "end", MUTED))
+                self.parts.append(text_element(left - 6, y + 4, tick.text, _SMALL, "end", MUTED))
         for tick in self.x.ticks:
             x = self._x(tick.value)
             if not self.x.names:
                 grid.append(f"M{x:.1f} {top:.1f}V{bottom:.1f}")
             if self.slanted:
-                own = _text(x + 4, bottom + 14, tick.text, _SMALL, "end", MUTED)
+                own = text_element(x + 4, bottom + 14, tick.text, _SMALL, "end", MUTED)
                 turn = f'<text transform="rotate(-45 {x + 4:.1f} {bottom + 14:.1f})" '
                 self.parts.append(own.replace("<text ", turn, 1))
                 continue
             half = text_px(tick.text, _SMALL) / 2
             x = min(max(x, half), self.width - half)
-            self.parts.append(_text(x, bottom + 16, tick.text, _SMALL, "middle", MUTED))
+            self.parts.append(text_element(x, bottom + 16, tick.text, _SMALL, "middle", MUTED))
         self.parts.insert(0, f'<path d="{"".join(grid)}" stroke="var(--line)" fill="none"/>')
         self.parts.append(f'<path d="M{left:.1f} {bottom:.1f}H{right:.1f}" stroke="var(--muted)"/>')
         if self.lying and self.x.low < 0 < self.x.high:
             x = self._x(0.0)
             self.parts.append(f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}" stroke="var(--muted)"/>')
         if self.y.title:
-            title = _cut(self.y.title, self.width, _FONT)
-            self.parts.append(_text(0, top - 9, title, _FONT, "start", MUTED, kind="axis-y"))
+            title = cut_text(self.y.title, self.width, FONT)
+            self.parts.append(text_element(0, top - 9, title, FONT, "start", MUTED, kind="axis-y"))
         if self.x.title:
-            title = _cut(self.x.title, self.width, _FONT)
+            title = cut_text(self.x.title, self.width, FONT)
             y = self.height - 8
-            self.parts.append(
-                _text(max((left + right) / 2, text_px(title, _FONT) / 2), y, title, _FONT, "middle",
-                      MUTED, kind="axis-x")
-            )  # fmt: skip
+            x = max((left + right) / 2, text_px(title, FONT) / 2)
+            self.parts.append(text_element(x, y, title, FONT, "middle", MUTED, kind="axis-x"))
 
     # In the plot
 
@@ -255,15 +271,15 @@ class _Drawing:
             x = self._x(shape["x0"])
             path = f"M{x:.1f} {top:.1f}V{bottom:.1f}"
             inside = left - 1 <= x <= right + 1
-            self.lines += _along((x, top), (x, bottom))
+            self.lines += line_boxes((x, top), (x, bottom))
         else:
             y = self._y(shape["y0"])
             path = f"M{left:.1f} {y:.1f}H{right:.1f}"
             inside = top - 1 <= y <= bottom + 1
-            self.lines += _along((left, y), (right, y))
+            self.lines += line_boxes((left, y), (right, y))
         if inside:
             line = shape["line"]
-            self.parts.append(f'<path d="{path}" fill="none"{_stroke(line)}/>')
+            self.parts.append(f'<path d="{path}" fill="none"{stroke_of(line)}/>')
 
     def _points(self, trace: Mapping[str, Any]) -> list[tuple[int, float, float] | None]:
         """Index and place of each point; None where the line is broken."""
@@ -280,12 +296,12 @@ class _Drawing:
         if "fill" in trace:
             self._fill(number, trace, points, stepped)
         if "lines" in mode and trace.get("line", {}).get("width", 2):
-            path = _path(points, stepped, self.plot)
+            path = line_path(points, stepped, self.plot)
             color = trace.get("line", {}).get("color", INK)
             line = {"width": 2, **trace.get("line", {}), "color": color}
             told = f' data-name="{escape(trace["name"])}"' if trace.get("name") else ""
             self.parts.append(
-                f'<path d="{path}" fill="none" stroke-linejoin="round"{_stroke(line)}{told}/>'
+                f'<path d="{path}" fill="none" stroke-linejoin="round"{stroke_of(line)}{told}/>'
             )
             self._remember_line(points)
         if "markers" in mode or "hovertemplate" in trace:
@@ -296,18 +312,18 @@ class _Drawing:
             return
         for a, b in pairwise(points):
             if a and b:
-                self.lines += _along((a[1], a[2]), (b[1], b[2]))
+                self.lines += line_boxes((a[1], a[2]), (b[1], b[2]))
 
     def _fill(
         self, number: int, trace: Mapping[str, Any],
         points: Sequence[tuple[int, float, float] | None], stepped: bool,
     ) -> None:  # fmt: skip
-        upper = _path(points, stepped, self.plot)
+        upper = line_path(points, stepped, self.plot)
         if not upper:
             return
         if trace["fill"] == "tonexty" and number:
             below = [p for p in self._points(self.traces[number - 1]) if p]
-            corners = _corners(below, stepped, self.plot)
+            corners = step_corners(below, stepped, self.plot)
         else:
             base = self.plot[3]
             placed = [p for p in points if p]
@@ -338,22 +354,25 @@ class _Drawing:
                 path = "".join(f"M{x:.0f} {y:.0f}h0" for _, x, y in inside)
                 self.parts.append(
                     f'<path d="{path}" fill="none" stroke-linecap="round" '
-                    f'stroke-width="{size}" stroke="{_color(color)}" '
+                    f'stroke-width="{size}" stroke="{page_color(color)}" '
                     f'stroke-opacity="{marker.get("opacity", 1)}"/>'
                 )
                 return
             inside = inside[:: -(-len(inside) // MOST_TOLD)]
-        for index, x, y in sorted(inside, key=lambda p: -_of(size, p[0])):
-            radius = _of(size, index) / 2
-            words = _told(trace, index)
-            told = _told_as(words)
+        for index, x, y in sorted(inside, key=lambda p: -value_at(size, p[0])):
+            radius = value_at(size, index) / 2
+            words = words_of(trace, index)
+            told = words_attribute(words)
             if not seen:
                 self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" opacity="0"{told}/>')
                 continue
             self.taken.append((x - radius, y - radius, x + radius, y + radius))
-            symbol, fill = _of(marker.get("symbol", "circle"), index), _color(_of(color, index))
+            symbol, fill = (
+                value_at(marker.get("symbol", "circle"), index),
+                page_color(value_at(color, index)),
+            )
             edge = marker.get("line", {})
-            rim = _color(_of(edge["color"], index)) if edge else fill
+            rim = page_color(value_at(edge["color"], index)) if edge else fill
             inner = "none" if symbol.endswith("-open") else fill
             border = f' stroke="{rim}" stroke-width="{edge.get("width", 1)}"' if edge else ""
             opacity = f' fill-opacity="{marker["opacity"]}"' if "opacity" in marker else ""
@@ -365,8 +384,8 @@ class _Drawing:
     def _bar(self, number: int, trace: Mapping[str, Any]) -> None:
         place = self.bars.index(trace)
         side = 1 if self.stacked else len(self.bars)
-        before = _stack(self.bars[:place]) if self.stacked else {}
-        names, values = _named_values(trace)
+        before = stacked_sums(self.bars[:place]) if self.stacked else {}
+        names, values = named_values(trace)
         axis = self.y if self.lying else self.x
         ends = (self.plot[3], self.plot[1]) if self.lying else (self.plot[0], self.plot[2])
         each = abs(ends[1] - ends[0]) / max(1, len(axis.names) or len(names))
@@ -374,8 +393,8 @@ class _Drawing:
         for index, (name, value) in enumerate(zip(names, values, strict=True)):
             offset = 0.0 if self.stacked else (place - (side - 1) / 2) * thick
             base = before.get(name, 0.0)
-            color = _color(_of(trace["marker"]["color"], index))
-            told = _told_as(_told(trace, index))
+            color = page_color(value_at(trace["marker"]["color"], index))
+            told = words_attribute(words_of(trace, index))
             if self.lying:
                 x0, x1 = sorted((self._x(base), self._x(base + value)))
                 y = self._y(name) - thick / 2 + offset
@@ -398,8 +417,8 @@ class _Drawing:
         wide = text_px(text, _SMALL)
         outside = x + 6 + wide <= self.width
         self.over.append(
-            _text(x + 5, y + 4, text, _SMALL, "start", INK) if outside
-            else _text(x - 5, y + 4, text, _SMALL, "end", "white")
+            text_element(x + 5, y + 4, text, _SMALL, "start", INK) if outside
+            else text_element(x - 5, y + 4, text, _SMALL, "end", "white")
         )  # fmt: skip
 
     # Names of points
@@ -420,7 +439,7 @@ class _Drawing:
         for index, x, y in filter(None, self._points(trace)):
             text = str(trace["text"][index]).strip()
             if text:
-                marker = _of(trace.get("marker", {}).get("size", 6), index)
+                marker = value_at(trace.get("marker", {}).get("size", 6), index)
                 along = "markers" not in trace["mode"]
                 self._name(x, y, text, marker / 2 + 3, size, color, along=along)
 
@@ -429,196 +448,22 @@ class _Drawing:
         along: bool = False,
     ) -> None:  # fmt: skip
         """Text near a point; `along`: of a line that ends there, above left of it."""
-        wide, high = text_px(text, size), line_px(size)
         inner = (self.plot[0] + 2, self.plot[1] - 4, float(self.width), self.plot[3])
         own = (x - reach, y - reach, x + reach, y + reach)
-        if along:
-            for lift in (4, 18, 32):
-                box = (x - wide - 4, y - lift - high, x - 4, y - lift)
-                if _inside(box, inner) and not _meets(box, self.taken):
-                    self.taken.append(box)
-                    self.parts.append(_text(x - 4, y - lift - 4, text, size, "end", color))
-                    return
-        else:
-            for distance in _DISTANCES:
-                for right, down in _DIRECTIONS:
-                    far = (reach + 3 + distance) / hypot(right, down)
-                    at_x, at_y = x + right * far, y + down * far + down * high / 2 * (not right)
-                    left = at_x - {1: 0.0, 0: wide / 2, -1: wide}[right]
-                    box = (left, at_y - high / 2, left + wide, at_y + high / 2)
-                    others = [b for b in self.taken if not _same(b, own)]
-                    if not _inside(box, inner) or _meets(box, others) or _meets(box, self.lines):
-                        continue
-                    self.taken.append(box)
-                    if distance:
-                        self.parts.append(
-                            f'<path d="M{x + right * reach / hypot(right, down):.1f} '
-                            f"{y + down * reach / hypot(right, down):.1f}L{at_x:.1f} "
-                            f'{y + down * far:.1f}" stroke="var(--muted)" stroke-width="0.8"/>'
-                        )
-                    anchor = {1: "start", 0: "middle", -1: "end"}[right]
-                    self.parts.append(_text(at_x, at_y + 4, text, size, anchor, color))
-                    return
+        others = [box for box in self.taken if along or not is_same_box(box, own)]
+        lines = [] if along else self.lines
+        places = ends_of_line(x, y, text, size) if along else places_around(x, y, text, size, reach)
+        for place in places:
+            taken = meets_any(place.box, others) or meets_any(place.box, lines)
+            if taken or not is_inside(place.box, inner):
+                continue
+            self.taken.append(place.box)
+            if place.line:
+                (x0, y0), (x1, y1) = place.line
+                self.parts.append(
+                    f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="var(--muted)" '
+                    'stroke-width="0.8"/>'
+                )
+            self.parts.append(text_element(place.x, place.y, text, size, place.anchor, color))
+            return
         self.unnamed.append(text)
-
-
-def _named_values(bar: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[float]]:
-    """Names of a bar trace and their values, whichever way its bars lie."""
-    return (bar["y"], bar["x"]) if bar.get("orientation") == "h" else (bar["x"], bar["y"])
-
-
-def _stack(bars: Sequence[Mapping[str, Any]]) -> dict[Any, float]:
-    """Sums of bars on each other, by name."""
-    sums: dict[Any, float] = {}
-    for bar in bars:
-        for name, value in zip(*_named_values(bar), strict=True):
-            sums[name] = sums.get(name, 0.0) + value
-    return sums
-
-
-def _shows(trace: Mapping[str, Any], meta: str) -> bool:
-    if meta:
-        return not trace.get("meta") or trace["meta"] == meta
-    return trace.get("visible", True) is not False
-
-
-def _of(value: Any, index: int) -> Any:
-    return value if isinstance(value, str | int | float) else value[index]
-
-
-def _color(color: str) -> str:
-    return _VARIABLES.get(color.lower(), color)
-
-
-def _stroke(line: Mapping[str, Any]) -> str:
-    dash = _DASHES.get(line.get("dash", "solid"))
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f' stroke="{_color(line["color"])}" stroke-width="{line.get("width", 2)}"{dashes}'
-
-
-def _key(trace: Mapping[str, Any], x: float, y: float) -> str:
-    """What stands before a name in the legend."""
-    color = trace.get("line", {}).get("color") or trace.get("marker", {}).get("color") or INK
-    if not isinstance(color, str):
-        color = color[0]
-    if "fillcolor" in trace and not trace.get("line", {}).get("width", 2):
-        color = trace["fillcolor"]
-        return f'<rect x="{x:.1f}" y="{y - 5:.1f}" width="18" height="10" fill="{color}"/>'
-    if trace["type"] == "bar":
-        return f'<rect x="{x:.1f}" y="{y - 5:.1f}" width="18" height="10" fill="{_color(color)}"/>'
-    if "lines" not in trace.get("mode", "lines"):
-        return f'<circle cx="{x + 9:.1f}" cy="{y:.1f}" r="5" fill="{_color(color)}"/>'
-    line = {"width": 2, **trace.get("line", {}), "color": color}
-    return f'<path d="M{x:.1f} {y:.1f}h18" fill="none"{_stroke(line)}/>'
-
-
-def _text(
-    x: float, y: float, text: str, size: float = _FONT, anchor: str = "start",
-    color: str = INK, full: str = "", kind: str = "",
-) -> str:  # fmt: skip
-    plain = unescape(text)  # names come as they stand in HTML, or as they are
-    told = f"<title>{escape(full)}</title>" if full and full != text else ""
-    named = f' class="{kind}"' if kind else ""
-    aligned = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}"{aligned}{named} '
-        f'fill="{_color(color)}">{told}{escape(plain)}</text>'
-    )
-
-
-def _cut(text: str, room_px: float, size: float) -> str:
-    """The text, or what there is room for with three dots."""
-    if text_px(text, size) <= room_px:
-        return text
-    most = max(1, int(room_px / text_px("m", size)) - 1)
-    return text[:most].rstrip() + "…"
-
-
-def _told_as(words: str) -> str:
-    """The attribute by which a mark speaks."""
-    lines = escape(words).replace("\n", "&#10;")
-    return f' data-t="{lines}"' if words else ""
-
-
-def _told(trace: Mapping[str, Any], index: int) -> str:
-    """What a mark says when pointed at: the trace's hover template, lines apart by newlines."""
-    template = trace.get("hovertemplate", "")
-    if not template:
-        return ""
-
-    def filled(match: re.Match[str]) -> str:
-        name, _, form = match.group(1).partition(":")
-        values = trace.get(name)
-        value = "" if values is None else _of(values, index)
-        return formatted(value, form) if not isinstance(value, str) else value
-
-    text = re.sub(r"%\{([^}]+)\}", filled, template.partition("<extra>")[0])
-    return unescape(re.sub(r"</?b>", "", text.replace("<br>", "\n")))
-
-
-def _path(points: Sequence[tuple[int, float, float] | None], stepped: bool, plot: Box) -> str:
-    """Lines through the points that lie near the plot; broken where there is none."""
-    left, right = plot[0] - 4, plot[2] + 4
-    parts: list[str] = []
-    pen = "M"
-    before: tuple[int, float, float] | None = None
-    for place, point in enumerate(points):
-        if point is None:
-            pen = "M"
-            continue
-        _, x, y = point
-        after = points[place + 1] if place + 1 < len(points) else None
-        outside = (x < left and (after is None or after[1] < left)) or (
-            x > right and before is not None and before[1] > right
-        )
-        if outside:
-            before = point
-            continue
-        if pen == "L" and stepped:
-            parts.append(f"H{x:.1f}V{y:.1f}")
-        else:
-            parts.append(f"{pen}{x:.1f} {y:.1f}")
-        pen, before = "L", point
-    return "".join(parts)
-
-
-def _corners(
-    points: Sequence[tuple[int, float, float]], stepped: bool, plot: Box
-) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
-    for _, x, y in points:
-        if stepped and found:
-            found.append((x, found[-1][1]))
-        found.append((x, y))
-    return found
-
-
-def _along(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
-    """A straight line as points without extent."""
-    count = max(1, int(hypot(end[0] - start[0], end[1] - start[1]) / 5))
-    steps = [i / count for i in range(count + 1)]
-    points = [
-        (start[0] + (end[0] - start[0]) * s, start[1] + (end[1] - start[1]) * s) for s in steps
-    ]
-    return [(x, y, x, y) for x, y in points]
-
-
-def _inside(box: Box, outer: Box) -> bool:
-    return outer[0] <= box[0] and outer[1] <= box[1] and box[2] <= outer[2] and box[3] <= outer[3]
-
-
-def _meets(box: Box, others: Sequence[Box]) -> bool:
-    return any(
-        box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3]
-        if o[0] < o[2] else box[0] <= o[0] <= box[2] and box[1] <= o[1] <= box[3]
-        for o in others
-    )  # fmt: skip
-
-
-def _same(box: Box, own: Box) -> bool:
-    """Whether a box is that of the point's own mark."""
-    middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-    return (
-        abs(middle[0] - (own[0] + own[2]) / 2) < 0.5
-        and abs(middle[1] - (own[1] + own[3]) / 2) < 0.5
-    )
