@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from reports.figure_style import axis, layout
 from reports.memory_text import TextTable
 from reports.palette import INK, RESOURCE_COLORS
-from reports.report import Figure, Report, ReportTable, Said, Section
+from reports.quantity import number_text
+from reports.report import Card, Figure, Report, ReportTable, Said, Section
 from reports.report_page import write_report_page
 from reports.report_tables import of_text
 from reports.serve_tables import request_table, serve_json, step_table
@@ -299,6 +300,7 @@ def serve_report(served: Served, files: Mapping[str, str]) -> Report:
             *(Said(text=f"{_start(text)}.", state="broken") for text in alarms(served)),
             law,
         ),
+        cards=_cards(served),
         data=serve_json(served),
         sections=(
             Section(id="charts", title="Figures", parts=figures, pair=True),
@@ -310,6 +312,24 @@ def serve_report(served: Served, files: Mapping[str, str]) -> Report:
         units=_UNITS,
         files=files,
     )
+
+
+def _cards(served: Served) -> tuple[Card, ...]:
+    """Rates, waits and money."""
+    rates, waits, bill = served.summary.rates, served.summary.latencies, served.bill
+    cards = [
+        Card(label="served", value=f"{rates.requests_per_s:.3g} requests/s"),
+        Card(label="output", value=f"{number_text(rates.output_tokens_per_s)} tokens/s"),
+        Card(label="a chip", value=f"{number_text(rates.output_tokens_per_s_chip)} tokens/s"),
+    ]
+    if waits.ttft_s is not None:
+        cards.append(Card(label="time to first token, p99", value=f"{waits.ttft_s.p99:.3g} s"))
+    if waits.tpot_ms is not None:
+        cards.append(Card(label="time per output token, p99", value=f"{waits.tpot_ms.p99:.3g} ms"))
+    usd = bill.usd_per_million_output_bearing_all
+    if usd is not None:
+        cards.append(Card(label="a million output tokens", value=f"{usd:.3g} USD"))
+    return tuple(cards)
 
 
 def _start(text: str) -> str:
