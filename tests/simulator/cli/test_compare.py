@@ -88,6 +88,7 @@ def test_explain_takes_a_run_or_its_options(
         return [number for number in found if number.name in few], coarse
 
     monkeypatch.setattr(explained, "step_numbers", some)
+    monkeypatch.setattr(explained, "FORMATS", {"index": ("fp4",)})
     edit = ("--set", "cores.clock=1900MHz", "--exact-context")
     assert run(capsys, "step", *STEP, "--chip", "b200", *edit, "--out", tmp_path / "run")[0] == 0
     code, _, _ = run(

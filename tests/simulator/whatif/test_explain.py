@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import simulator.whatif.explain as whole
 from reports.explain_report import explain_json, explain_report
 from simulator.cost.question import AskedStep, ask
 from simulator.cost.result import StepResult
@@ -19,7 +20,7 @@ from simulator.whatif.explain import (
     lever_of,
     step_numbers,
 )
-from tests.sampling import WHOLE, tenth
+from tests.sampling import WHOLE
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_predictions_hold_where_the_step_follows_a_line(asked: AskedStep, base: 
     named = ["memory.bandwidth", "moe_triton_sglang.tile_clocks"]
     chosen = [number for number in numbers if number.name in named]
     assert len(chosen) == 2
-    chosen += [number for number in (numbers if WHOLE else tenth(numbers, 3)[:4])]
+    chosen += numbers if WHOLE else []
     for number in chosen:
         lever = lever_of(asked, base, number, cost_step)
         if lever is None or not lever.change_ps or lever.is_linear is None:
@@ -77,15 +78,17 @@ def test_causes_are_the_largest_and_add_up(base: StepResult) -> None:
         assert sum(time_ps for _, time_ps in cause.operations) <= cause.time_ps
 
 
-def test_an_explanation_ranks_by_what_was_costed(asked: AskedStep, base: StepResult) -> None:
-    """Of few numbers, so that it is quick: the screening knows nothing but the strongest."""
-    quick = {"memory.bandwidth", "launch.graph_gap", "power.tdp"}
-
-    def screened(step: AskedStep) -> StepResult:
-        changed = step.chip.name.partition(" (")[2].partition("=")[0]
-        return cost_step(step) if changed in quick else base
-
-    found = explain(asked, cost_step, screened, shown=2)
+def test_an_explanation_ranks_by_what_was_costed(
+    asked: AskedStep, base: StepResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three numbers, so that it is quick: one moves much, one a little, one nothing."""
+    quick = ("memory.bandwidth", "launch.graph_gap", "power.tdp")
+    numbers, coarse = step_numbers(asked, base)
+    assert {"memory.stacks", "llc.partitions"} <= set(coarse)
+    chosen = [number for number in numbers if number.name in quick]
+    monkeypatch.setattr(whole, "step_numbers", lambda *_: (chosen, coarse))
+    monkeypatch.setattr(whole, "FORMATS", {"index": ("fp8", "fp4")})
+    found = explain(asked, cost_step, shown=2)
     assert [lever.number.name for lever in found.levers] == ["memory.bandwidth", "launch.graph_gap"]
     assert all(lever.is_linear for lever in found.levers)
     assert "power.tdp" in found.still
@@ -93,6 +96,6 @@ def test_an_explanation_ranks_by_what_was_costed(asked: AskedStep, base: StepRes
     assert data["levers"][0]["predicted_5_percent_ps"] < 0 < data["levers"][1]["rerun_ps"]
     report = explain_report(found)
     assert "5 % more moves it most of the chip memory.bandwidth (-" in report.answer
-    index = next(own for own in found.formats if (own.what, own.after) == ("index", "fp4"))
+    (index,) = found.formats
     costed = cost_step(asked.changed(index="fp4"))
     assert index.change_ps == costed.total_ps - base.total_ps
