@@ -72,10 +72,10 @@ def explain_sentence(found: Explanation) -> str:
         lever = next((own for own in found.levers if own.number.of == of), None)
         if lever is not None:
             change = percent_text(lever.said_ps, total_ps)
-            said.append(f"of the {_OWN[of]} {lever.number.name} ({change})")
+            said.append(f"5 % more {lever.number.name} ({_OWN[of]}) {change}")
     if not said:
         return f"{text}; no number of the chip or the engine moves it."
-    return f"{text}; 5 % more moves it most {' and '.join(said)}."
+    return f"{text}; what moves it most: {', '.join(said)}."
 
 
 def _notes(found: Explanation) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def _causes(found: Explanation) -> ReportTable:
 
 def _levers(found: Explanation) -> ReportTable:
     levers, total_ps = found.levers, found.base.total_ps
-    moved = [next(iter(lever.causes_ps), "") for lever in levers]
+    moved = [lever.moved_cause for lever in levers]
     columns: list[tuple[str, str, list[Cell], Any, int]] = [
         ("number", "5 % more of", [own.number.name for own in levers], None, 0),
         ("of", "of", [_OWN[own.number.of] for own in levers], None, 2),
@@ -182,7 +182,7 @@ def _figure(found: Explanation) -> Figure:
     levers = list(reversed(found.levers))
     data: list[dict[str, Any]] = []
     for cause, color in CAUSE_COLORS.items():
-        own = [lever for lever in levers if next(iter(lever.causes_ps), "") == cause]
+        own = [lever for lever in levers if lever.moved_cause == cause]
         if own:
             data.append(
                 {

@@ -99,7 +99,8 @@ def cut_text(text: str, room_px: float, size: float) -> str:
     if text_px(text, size) <= room_px:
         return text
     most = max(1, int(room_px / text_px("m", size)) - 1)
-    return text[:most].rstrip() + "…"
+    # Names of one kind differ at their end.
+    return f"…{text[-most:]}" if "." in text else f"{text[:most].rstrip()}…"
 
 
 def words_attribute(words: str) -> str:

@@ -60,13 +60,15 @@ class Number:
 class Lever:
     """What raising a number does: `change_ps` at `ratio` more, and costed again at about 5 % more.
 
-    `causes_ps` are the changes by cause at `ratio`, the largest first.
+    `causes_ps` are the changes by cause at `ratio`, the largest first; `moved_cause` changes most
+    over all launches, whichever of those side by side ends last.
     """
 
     number: Number
     ratio: float
     change_ps: int
     causes_ps: Mapping[str, int] = field(default_factory=dict)
+    moved_cause: str = ""
     rerun_ratio: float | None = None
     rerun_ps: int | None = None
 
@@ -206,6 +208,7 @@ def lever_of(asked: AskedStep, base: StepResult, number: Number, costed: Costed)
         number=number,
         ratio=value / number.value - 1,
         change_ps=probe.total_ps - base.total_ps,
+        moved_cause=_moved_cause(base, probe),
         causes_ps=dict(sorted(moved.items(), key=lambda item: (-abs(item[1]), item[0]))),
     )
     value = number.raised(SAID)
@@ -215,6 +218,17 @@ def lever_of(asked: AskedStep, base: StepResult, number: Number, costed: Costed)
     return replace(
         lever, rerun_ratio=value / number.value - 1, rerun_ps=rerun.total_ps - base.total_ps
     )
+
+
+def _moved_cause(base: StepResult, probe: StepResult) -> str:
+    """The cause whose time over all launches changes most; empty where none does."""
+    moved: dict[str, int] = {}
+    for sign, result in ((-1, base), (1, probe)):
+        for kernel in result.kernels:
+            for cause, time_ps in kernel.causes_ps.items():
+                moved[cause] = moved.get(cause, 0) + sign * time_ps
+    cause = max(moved, key=lambda name: abs(moved[name]))
+    return cause if moved[cause] else ""
 
 
 def step_numbers(asked: AskedStep, base: StepResult) -> tuple[list[Number], tuple[str, ...]]:

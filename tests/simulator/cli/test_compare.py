@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
+from tests.sampling import WHOLE
 
 STEP = ("--model", "v4-flash", "--count", "8", "--batch", "16", "--context", "4096")
 
@@ -91,27 +92,16 @@ def test_explain_takes_a_run_or_its_options(
     monkeypatch.setattr(explained, "FORMATS", {"index": ("fp4",)})
     edit = ("--set", "cores.clock=1900MHz", "--exact-context")
     assert run(capsys, "step", *STEP, "--chip", "b200", *edit, "--out", tmp_path / "run")[0] == 0
-    code, _, _ = run(
-        capsys, "explain", tmp_path / "run", "--levers", "1", "--json", tmp_path / "a.json"
-    )
+    told = tmp_path / "a.json"
+    code, out, _ = run(capsys, "explain", tmp_path / "run", "--levers", "1", "--json", told)
     assert code == 0
-    code, out, _ = run(
-        capsys,
-        "explain",
-        *STEP,
-        "--chip",
-        "b200",
-        *edit,
-        "--levers",
-        "1",
-        "--json",
-        tmp_path / "b.json",
-    )
-    assert code == 0
-    one, other = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
-    assert one == other
+    one = json.loads(told.read_text())
     assert one["answer"] in out
     assert {lever["number"]["name"] for lever in one["levers"]} < set(few)
+    if WHOLE:
+        options = (*STEP, "--chip", "b200", *edit, "--levers", "1")
+        assert run(capsys, "explain", *options, "--json", tmp_path / "b.json")[0] == 0
+        assert json.loads((tmp_path / "b.json").read_text()) == one
     step = tmp_path / "run" / "decode.json"
     step.write_text(step.read_text().replace(f'"total_ps": {one["total_ps"]}', '"total_ps": 7', 1))
     code, _, err = run(capsys, "explain", step)

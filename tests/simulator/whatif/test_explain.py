@@ -91,11 +91,12 @@ def test_an_explanation_ranks_by_what_was_costed(
     found = explain(asked, cost_step, shown=2)
     assert [lever.number.name for lever in found.levers] == ["memory.bandwidth", "launch.graph_gap"]
     assert all(lever.is_linear for lever in found.levers)
+    assert [lever.moved_cause for lever in found.levers] == ["dram_bandwidth", "launch"]
     assert "power.tdp" in found.still
     data = explain_json(found)
     assert data["levers"][0]["predicted_5_percent_ps"] < 0 < data["levers"][1]["rerun_ps"]
     report = explain_report(found)
-    assert "5 % more moves it most of the chip memory.bandwidth (-" in report.answer
+    assert "what moves it most: 5 % more memory.bandwidth (chip) -" in report.answer
     (index,) = found.formats
     costed = cost_step(asked.changed(index="fp4"))
     assert index.change_ps == costed.total_ps - base.total_ps
