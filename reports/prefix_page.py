@@ -14,7 +14,7 @@ from reports.figure_style import axis, layout
 from reports.palette import INK, MUTED
 from reports.prefix_table import comparison_answer, hit_columns, tier_columns
 from reports.report import Card, Figure, Report, Section
-from reports.report_page import write_report_page
+from reports.report_files import write_page_with_figures
 from reports.report_tables import of_columns
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.comparison import PolicyRow
@@ -63,9 +63,9 @@ class ComparisonPage:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_comparison_page(path: Path, page: ComparisonPage) -> None:
-    """Write the page whole or not at all."""
-    write_report_page(path, comparison_report(page), page.command)
+def write_comparison_page(path: Path, page: ComparisonPage) -> list[Path]:
+    """Write the page, and its figures as SVG, which are returned."""
+    return write_page_with_figures(path, comparison_report(page), page.command)
 
 
 def comparison_report(page: ComparisonPage) -> Report:

@@ -79,6 +79,18 @@ def write_table_csv(path: Path, table: ReportTable) -> None:
     write_text(path, text.getvalue())
 
 
+def write_page_with_figures(path: Path, report: Report, command: str = "") -> list[Path]:
+    """The page, and each of its figures as SVG beside it, to which it links; returns the SVGs."""
+    found = {}
+    for figure in report.figures:
+        name = path.with_name(f"{path.stem}-{figure.id}.svg")
+        found[f"{figure.title.rstrip('.')} (SVG)"] = name
+        write_figure_svg(name, figure)
+    links = {label: file.name for label, file in found.items()}
+    write_report_page(path, replace(report, files={**report.files, **links}), command)
+    return list(found.values())
+
+
 def write_figure_svg(path: Path, figure: Figure) -> None:
     """One figure in the light colours."""
     write_text(path, standalone(figure.drawing, figure.title or figure.id) + "\n")

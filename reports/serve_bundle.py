@@ -19,7 +19,7 @@ from reports.memory_text import TextTable
 from reports.palette import INK, RESOURCE_COLORS
 from reports.quantity import number_text
 from reports.report import Card, Figure, Report, ReportTable, Said, Section
-from reports.report_page import write_report_page
+from reports.report_files import write_page_with_figures
 from reports.report_tables import of_text
 from reports.serve_tables import request_table, serve_json, step_table
 from reports.serve_text import alarms, law_sentence, serve_sentence, serve_tables
@@ -274,10 +274,10 @@ _UNITS = (
 
 def write_serve_page(
     path: Path, served: Served, files: Mapping[str, Path], command: str = ""
-) -> None:
-    """Write the page whole or not at all."""
+) -> list[Path]:
+    """Write the page, and its figures as SVG, which are returned."""
     links = {label: file.name for label, file in files.items()}
-    write_report_page(path, serve_report(served, links), command)
+    return write_page_with_figures(path, serve_report(served, links), command)
 
 
 def serve_report(served: Served, files: Mapping[str, str]) -> Report:
@@ -365,9 +365,10 @@ def write_serve_report(directory: Path | str, served: Served, command: str = "")
             write_parquet(steps, step_table(served))
             write_json(summary, serve_json(served))
             page = Path(apart) / PAGE_NAME
-            write_serve_page(page, served, files, command)
+            figures = write_serve_page(page, served, files, command)
             with _not_interrupted():
-                return [file.replace(folder / file.name) for file in (*files.values(), page)]
+                whole = (*files.values(), *figures, page)
+                return [file.replace(folder / file.name) for file in whole]
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror or error}") from error
 

@@ -436,7 +436,7 @@ def _write(
     files = {"All figures (JSON)": out / "prefix.json"}
     save_json(files["All figures (JSON)"], data)
     page = out / "prefix.html"
-    write_comparison_page(
+    figures = write_comparison_page(
         page,
         ComparisonPage(
             title=trace.name,
@@ -451,7 +451,7 @@ def _write(
             data=data,
         ),
     )
-    return [*files.values(), page]
+    return [*files.values(), *figures, page]
 
 
 def _print(

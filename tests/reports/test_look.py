@@ -174,6 +174,22 @@ def test_a_page_can_be_worked_with(tab: Browser, tmp_path: Path) -> None:
     assert tab.evaluate(views).count(False) == 1
     tab.evaluate("document.querySelectorAll('#step1-bandwidth .views button')[2].click()")
     assert tab.evaluate(views).index(False) == 2
+    assert tab.evaluate(views.replace("step1", "step2")).index(False) == 0
+    # What the buttons save is caught where a browser would write it.
+    tab.evaluate(
+        "window.kept = []; URL.createObjectURL = (b) => { kept.push(b); return 'blob:x'; }"
+    )
+    for form in ("svg", "csv", "png"):
+        tab.evaluate(f"document.querySelector('#step1-bandwidth [data-save={form}]').click()")
+    count = "new Promise((r) => setTimeout(() => r(kept.length), 400))"
+    assert tab.evaluate(count) == 3
+    kept = "Promise.all(kept.map(async (b) => [b.type, b.size, await b.slice(0, 60).text()]))"
+    svg, csv, png = tab.evaluate(kept)
+    assert svg[0] == "image/svg+xml"
+    assert svg[2].startswith("<svg")
+    assert csv[2].startswith("series,x,y\n")
+    assert png[0] == "image/png"
+    assert png[1] > 5_000
     hint = "getComputedStyle(document.querySelector('.scroll').previousElementSibling).display"
     assert tab.evaluate(hint) == "block"
 
