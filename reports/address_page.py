@@ -16,7 +16,6 @@ from reports.address_text import (
     unseen_text,
 )
 from reports.html_document import html_document
-from reports.palette import INK, MUTED
 from simulator.address.result import (
     AddressResult,
     LayerAddress,
@@ -32,7 +31,7 @@ WIDTH, BAR, GAP = 1180, 22, 44
 MOST_PAGES = 48
 
 WRITTEN, READ, OWN, LEFT = "#e69f00", "#0072b2", "#56b4e9", "#b9d3e6"
-HELD, OTHERS, FREE, PENDING = "#e6e9ee", "#aab2bd", "#ffffff", "#f3e3bd"
+HELD, OTHERS, FREE, PENDING = "var(--free)", "#aab2bd", "var(--paper)", "#f3e3bd"
 UNKNOWN = "#d9c2e0"
 LEGEND = {
     "written": WRITTEN,
@@ -268,7 +267,7 @@ def _label(box: tuple[float, float], y: float, what: str, number: int) -> str:
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y}" font-size="11" fill="{MUTED}" text-anchor="{anchor}">'
+        f'<text x="{x:.1f}" y="{y}" font-size="11" fill="var(--muted)" text-anchor="{anchor}">'
         f"{escape(text)}</text>"
     )
 
@@ -276,8 +275,9 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
 def _figure(caption: str, parts: Sequence[str]) -> str:
     height = GAP + 2 * BAR + 38
     return (
-        f'<figure style="margin:14px 0 6px"><svg viewBox="0 0 {WIDTH} {height}" width="100%" '
-        f'role="img" aria-label="{escape(caption)}" style="color:{INK}">{"".join(parts)}</svg>'
+        f'<figure class="drawn"><p class="hint">swipe sideways for more →</p><div class="scroll">'
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(caption)}">'
+        f"{''.join(parts)}</svg></div>"
         f'<figcaption class="note">{escape(caption)}</figcaption></figure>'
     )
 
@@ -380,7 +380,8 @@ def _grid(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
         for row in rows
     )
     return (
-        f"<section><h3>{escape(title)}</h3><div class='scroll'><table class='grid'><thead><tr>"
+        f'<section><h3>{escape(title)}</h3><p class="hint">swipe sideways for more →</p>'
+        '<div class="scroll"><table class="grid"><thead><tr>'
         f"{head}</tr></thead><tbody>{body}</tbody></table></div></section>"
     )
 

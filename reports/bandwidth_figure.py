@@ -15,22 +15,13 @@ from reports.figure_style import axis, layout
 from reports.palette import INK, MUTED, RESOURCE_COLORS
 from reports.quantity import share_text, traffic_text
 from reports.rates import RateSeries, mean_rates, rate_quantiles, rate_series
+from reports.report import View
 from simulator.basis.units import format_rate, format_time_ps
 from simulator.cost.result import StepResult
 
 LAYERS, LAUNCHES = "layers", "launches"
 _LOW, _HIGH = 0.1, 0.9
 _SHADE = "rgba(0,114,178,0.18)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """A stretch of the step to zoom to; `shows` LAYERS or LAUNCHES, as the `meta` of the traces."""
-
-    name: str
-    start_s: float
-    end_s: float
-    shows: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +156,7 @@ def _caption(result: StepResult, series: RateSeries, moved_bytes: int) -> str:
 
 def _views(result: StepResult) -> tuple[View, ...]:
     """The whole step, and the middle one of the layers of each kind."""
-    whole = View(name="whole step", start_s=0.0, end_s=_seconds(result.total_ps), shows=LAYERS)
+    whole = View(name="whole step", start=0.0, end=_seconds(result.total_ps), meta=LAYERS)
     views = [whole]
     scopes: dict[str, dict[str, tuple[int, int]]] = {}
     for kernel in result.kernels:
@@ -179,9 +170,9 @@ def _views(result: StepResult) -> tuple[View, ...]:
             margin = (end - start) // 20
             view = View(
                 name=scope if scope == kind else f"{scope} ({kind})",
-                start_s=_seconds(start - margin),
-                end_s=_seconds(end + margin),
-                shows=LAUNCHES,
+                start=_seconds(start - margin),
+                end=_seconds(end + margin),
+                meta=LAUNCHES,
             )
             views.append(view)
     return tuple(views)

@@ -15,6 +15,8 @@ from simulator.cost.critical_path import critical_ps_of
 from simulator.cost.result import RESOURCES, KernelRecord, StepResult
 from simulator.kernels.causes import CAUSES, shared_out, waits_by_resource
 
+# What questions about V4 are about: never in a row of others.
+ASKED_ABOUT = ("experts", "core", "index_score", "top_k")
 BETWEEN_LAUNCHES = "(between launches)"
 SUMMED_FIELDS = (
     "vector_ops",
@@ -143,6 +145,23 @@ class StepBreakdown:
         if part_ps == kernel.duration_ps:
             return kernel.causes_ps
         return shared_out(part_ps, kernel.causes_ps)
+
+
+def shown_groups(
+    groups: Sequence[GroupTotal], most: int, least_share: float = 1.0
+) -> list[GroupTotal]:
+    """The largest groups, and of the others those that have a share of the step or are asked about.
+
+    One group alone is not hidden behind the word others.
+    """
+    if len(groups) <= most + 1:
+        return list(groups)
+    total_ps = sum(group.critical_ps for group in groups)
+    return [
+        group
+        for place, group in enumerate(groups)
+        if place < most or group.key in ASKED_ABOUT or group.critical_ps > least_share * total_ps
+    ]
 
 
 def math_classes(result: StepResult) -> tuple[str, ...]:

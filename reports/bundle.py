@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from reports.breakdown import StepBreakdown
 from reports.page import write_page
 from reports.step_json import step_to_json, write_json
+from reports.step_report import step_figures
+from reports.svg import standalone
 from reports.tables import kernel_table, operation_table, write_csv, write_parquet
 from reports.timeline import write_timeline
+from simulator.basis.atomic import write_text
 from simulator.basis.errors import InputError
 from simulator.cost.result import ProofLine, StepResult
 
@@ -82,6 +85,10 @@ def _write_step(folder: Path, name: str, title: str, result: StepResult) -> dict
         f"{title}: everything (JSON)": folder / f"{name}.json",
     }
     csv, parquet, operations, everything = files.values()
+    for figure in step_figures("", result, breakdown):
+        path = folder / f"{name}-{figure.id}.svg"
+        files[f"{title}: {figure.title} (SVG)"] = path
+        write_text(path, standalone(figure.drawing, figure.title) + "\n")
     write_csv(csv, launches)
     write_parquet(parquet, launches)
     write_csv(operations, operation_table(result, breakdown))

@@ -9,7 +9,7 @@ from reports.text_table import TextColumn, left_out, text_table
 from simulator.basis.assumptions import assumptions_of
 from simulator.capacity import exact_fit, rank_memory, window_fit
 from simulator.capacity.capacity import Capacity, _mixed_limits
-from simulator.capacity.verdict import GIB, Verdict, mix_text, short_bytes
+from simulator.capacity.verdict import GIB, Change, Verdict, mix_text, short_bytes
 from simulator.engine.cited import Cited
 from simulator.engine.default_engine import engine_text
 
@@ -63,18 +63,19 @@ def print_capacity(console: Console, capacity: Capacity, verdict: Verdict) -> No
     for sentence in as_if_of(capacity):
         console.print(f"{sentence}.", soft_wrap=True)
     console.print(verdict.sentence, style="bold", soft_wrap=True)
-    for title, table in _tables(capacity):
+    for title, table in capacity_tables(capacity):
         console.print()
         _print_table(console, title, table)
     console.print()
-    console.print(_terms_text(capacity), soft_wrap=True)
+    console.print(terms_text(capacity), soft_wrap=True)
     _print_changes(console, capacity, verdict)
     console.print()
     for line in capacity_assumptions(capacity):
         console.print(f"Assumes: {line}", style="dim", soft_wrap=True)
 
 
-def _tables(capacity: Capacity) -> list[tuple[str, list[TextColumn]]]:
+def capacity_tables(capacity: Capacity) -> list[tuple[str, list[TextColumn]]]:
+    """Titled tables: memory by term, a request by pool, what is set aside, and limits last."""
     whole = capacity.question.chip.hbm_capacity_bytes
     memory = [
         (term.name, f"{term.nbytes / GIB:,.2f}", f"{term.nbytes / whole:.1%}", term.about)
@@ -127,7 +128,8 @@ def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Tex
     ]
 
 
-def _terms_text(capacity: Capacity) -> str:
+def terms_text(capacity: Capacity) -> str:
+    """What a request costs on a chip, and the tokens at once."""
     fit = capacity.fits[0]
     return (
         f"Cost on a chip: {fit.fixed_bytes / 1e6:,.2f} MB a request + "
@@ -141,17 +143,22 @@ def _print_changes(console: Console, capacity: Capacity, verdict: Verdict) -> No
     shown = settings[:_SHOWN_CHANGES] + [c for c in verdict.found if c.more_chips]
     if not shown:
         return
-    rows = [
-        (c.option, f"{c.requests:,.2f}", f"x {c.requests / capacity.requests:,.2f}", c.about)
-        if capacity.requests
-        else (c.option, f"{c.requests:,.2f}", "", c.about)
-        for c in shown
-    ]
+    rows = change_rows(capacity, shown)
     console.print()
     one = len(verdict.found) == 1
     title = f"What would free most ({len(verdict.found)} single change{'s help' * (not one)}"
     heads = ("change", "requests", "against now", "what it is")
     _print_table(console, f"{title}{' helps' * one})", _columns(heads, rows))
+
+
+def change_rows(capacity: Capacity, changes: Sequence[Change]) -> list[tuple[str, str, str, str]]:
+    """Changes in words: option, requests, against now, what it is."""
+    return [
+        (c.option, f"{c.requests:,.2f}", f"x {c.requests / capacity.requests:,.2f}", c.about)
+        if capacity.requests
+        else (c.option, f"{c.requests:,.2f}", "", c.about)
+        for c in changes
+    ]
 
 
 def _print_table(console: Console, title: str, table: Sequence[TextColumn]) -> None:

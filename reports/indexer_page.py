@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
+from reports.indexer_rows import study_to_json
 from reports.indexer_text import SYNTHETIC, study_sentence, study_tables
-from reports.memory_text import TextTable
 from reports.palette import INK
-from simulator.basis.atomic import write_text
+from reports.report import Figure, Report, Said, Section
+from reports.report_page import write_report_page
+from reports.report_tables import of_text
 from simulator.indexer.accuracy import AccuracyPoint
 from simulator.indexer.cost import CostPoint
 from simulator.indexer.scores import Variant
@@ -28,52 +29,59 @@ def write_indexer_page(
     path: Path, study: IndexerStudy, files: Mapping[str, Path], command: str
 ) -> None:
     """Write the page whole or not at all."""
+    links = {label: file.name for label, file in files.items()}
+    write_report_page(path, indexer_report(study, links), command)
+
+
+def indexer_report(study: IndexerStudy, files: Mapping[str, str]) -> Report:
+    """The report of a study of index keys."""
     figures = indexer_figures(study)
-    links = "".join(
-        f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
-        for label, file in files.items()
-    )
-    assumed = "".join(f"<li>{escape(t[:1].upper() + t[1:])}</li>" for t in study.assumptions)
-    warning = f'<p class="proof absent">{escape(SYNTHETIC)}</p>' if study.synthetic else ""
-    body = "".join(
-        [
-            f'<header><p class="kicker">v4sim · index keys of {escape(study.model)}</p>'
-            f"<h1>{escape(study_sentence(study))}</h1>{warning}</header><main>",
-            *_accuracy_sections(study),
-            _pair(
-                ("latency", "Time of one layer's scan, by context"),
-                ("share", "Share of the decode step that waits for scans"),
-                "Chips by colour; FP4 keys solid, FP8 dashed, BF16 dotted. A chip without units "
-                "for a format unpacks the keys inside the scan.",
+
+    def drawn(name: str, title: str) -> Figure:
+        return Figure(id=name, title=title[:1].upper() + title[1:], drawing=figures[name])
+
+    cases = tuple(
+        Section(
+            id=f"case-{n}",
+            title=name[:1].upper() + name[1:],
+            texts=(
+                f"{about[:1].upper()}{about[1:]}. Solid: rotated before rounding; dashed: not "
+                "rotated.",
             ),
-            *(_table(table) for table in study_tables(study)),
-            f'<section id="files"><h3>Files</h3><ul>{links}</ul></section>',
-            f'<section id="assumptions"><h3>Assumptions</h3><ul>{assumed}</ul></section></main>',
-            f"<footer><p>1 GB = 10⁹ bytes. One index key stands for four tokens.</p><p>Made by "
-            f"<code>{escape(command)}</code></p></footer>",
-        ]
-    )
-    write_text(path, html_document(f"Index keys of {study.model}", body, figures))
-
-
-def _accuracy_sections(study: IndexerStudy) -> list[str]:
-    return [
-        _pair(
-            (f"recall-{number}", f"{name}: share of float32's top {study.top_k:,} that is picked"),
-            (f"output-{number}", f"{name}: change of the layer's attention output"),
-            f"{about[:1].upper()}{about[1:]}. Solid: rotated before rounding; dashed: not rotated.",
+            parts=(
+                drawn(f"recall-{n}", f"share of float32's top {study.top_k:,} that is picked"),
+                drawn(f"output-{n}", "change of the layer's attention output"),
+            ),
+            pair=True,
         )
-        for number, (name, about) in enumerate(study.cases.items())
-    ]
-
-
-def _pair(left: tuple[str, str], right: tuple[str, str], note: str) -> str:
-    cells = "".join(
-        f"<div><h3>{escape(title[:1].upper() + title[1:])}</h3>"
-        f'<div class="figure" id="{place}"></div></div>'
-        for place, title in (left, right)
+        for n, (name, about) in enumerate(study.cases.items())
     )
-    return f'<div class="columns">{cells}</div><p class="note">{escape(note)}</p>'
+    costs = Section(
+        id="costs",
+        title="What scans cost",
+        texts=(
+            "Chips by colour; FP4 keys solid, FP8 dashed, BF16 dotted. A chip without units for a "
+            "format unpacks the keys inside the scan.",
+        ),
+        parts=(
+            drawn("latency", "Time of one layer's scan, by context"),
+            drawn("share", "Share of the decode step that waits for scans"),
+        ),
+        pair=True,
+    )
+    tables = tuple(of_text(f"table-{n}", one) for n, one in enumerate(study_tables(study), 1))
+    return Report(
+        kind="indexer",
+        title=f"Index keys of {study.model}",
+        kicker=f"index keys of {study.model}",
+        answer=study_sentence(study),
+        said=(Said(text=SYNTHETIC),) if study.synthetic else (),
+        data=study_to_json(study),
+        sections=(*cases, costs, Section(id="tables", title="Tables", parts=tables)),
+        assumptions=study.assumptions,
+        units="1 GB = 10⁹ bytes. One index key stands for four tokens.",
+        files=files,
+    )
 
 
 def indexer_figures(study: IndexerStudy) -> dict[str, dict[str, Any]]:
@@ -181,16 +189,3 @@ def _by_context(
         }
         for (chip, precision), found in series.items()
     ]
-
-
-def _table(table: TextTable) -> str:
-    head = "".join(f"<th>{escape(text).replace(chr(10), '<br>')}</th>" for text in table.headings)
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for name, *cells in table.rows
-    )
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    return (
-        f"<section><h3>{escape(table.title)}</h3>{note}<div class='scroll'><table class='grid'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
+from reports.layout_rows import sweep_json
 from reports.layout_text import (
     Cuts,
     cut_table,
@@ -21,7 +20,9 @@ from reports.layout_text import (
 )
 from reports.memory_text import TextTable
 from reports.palette import INK, MUTED, POOL_COLORS, RESOURCE_COLORS
-from simulator.basis.atomic import write_text
+from reports.report import Figure, Report, Section
+from reports.report_page import write_report_page
+from reports.report_tables import of_text
 from simulator.layout.sweep import OWN, LayoutCost
 from simulator.layout.sweep_request import AskedSweep
 
@@ -237,32 +238,46 @@ def write_layout_page(
     command: str,
 ) -> None:
     """Write the page whole or not at all."""
+    links = {label: file.name for label, file in files.items()}
+    write_report_page(path, layout_report(asked, costs, cuts, assumptions, links), command)
+
+
+def layout_report(
+    asked: AskedSweep,
+    costs: Sequence[LayoutCost],
+    cuts: Cuts,
+    assumptions: Sequence[str],
+    files: Mapping[str, str],
+) -> Report:
+    """The report of a sweep."""
     name = asked.question.groupings.config.name
-    links = "".join(
-        f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
-        for label, file in files.items()
+    figures = tuple(
+        Figure(id=panel, title=CAPTIONS[panel], drawing=drawing)
+        for panel, drawing in layout_figures(asked, costs, cuts).items()
     )
-    priced = (f"{sentence}." for sentence in asked.priced_as)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in (*priced, *layout_notes(asked, cuts)))
-    assumed = "".join(f"<li>{escape(text[:1].upper() + text[1:])}</li>" for text in assumptions)
-    body = "".join(
-        [
-            f'<header><p class="kicker">v4sim · cache layout of {escape(name)} as '
-            f"{escape(asked.engine)} stores it, on {escape(asked.question.chip.name)}</p>"
-            f'<h1 class="several">{escape(layout_answer(asked, cuts))}</h1></header><main>',
-            f'<ul class="note">{notes}</ul><p class="note">{escape(_marks_note(cuts))}</p>',
-            '<div class="columns">',
-            *(_panel(panel, caption) for panel, caption in CAPTIONS.items()),
-            "</div>",
-            *(_table(table) for table in tables(asked, cuts)),
-            f'<section id="files"><h3>Files</h3><ul>{links}</ul></section>',
-            f'<section id="assumptions"><h3>Assumptions</h3><ul>{assumed}</ul></section></main>',
-            f"<footer><p>1 kB = 10³ bytes, 1 GiB = 2³⁰ bytes.</p><p>Made by "
-            f"<code>{escape(command)}</code></p></footer>",
-        ]
-    )
-    figures = layout_figures(asked, costs, cuts)
-    write_text(path, html_document(f"Cache layout of {name}", body, figures))
+    found = tables(asked, cuts)
+    return Report(
+        kind="layout",
+        title=f"Cache layout of {name}",
+        kicker=f"cache layout of {name} as {asked.engine} stores it, on "
+        f"{asked.question.chip.name}",
+        answer=layout_answer(asked, cuts),
+        data=sweep_json(asked, costs),
+        sections=(
+            Section(
+                id="panels", title="By size of a page", parts=figures, texts=(_marks_note(cuts),),
+                pair=True,
+            ),
+            Section(
+                id="cuts", title="Tables",
+                parts=tuple(of_text(f"table-{n}", one) for n, one in enumerate(found, 1)),
+            ),
+        ),
+        notes=(*(f"{text}." for text in asked.priced_as), *layout_notes(asked, cuts)),
+        assumptions=tuple(assumptions),
+        units="1 kB = 10³ bytes, 1 GiB = 2³⁰ bytes.",
+        files=files,
+    )  # fmt: skip
 
 
 def tables(asked: AskedSweep, cuts: Cuts) -> list[TextTable]:
@@ -281,20 +296,3 @@ def _marks_note(cuts: Cuts) -> str:
     if own not in (0, cuts.granule):
         text += f"; dotted: the engine's own {own:,}"
     return f"{text}. Full dots are multiples of {cuts.granule} tokens, open ones are between."
-
-
-def _panel(name: str, caption: str) -> str:
-    return f'<div><h3>{escape(caption)}</h3><div class="figure" id="{name}"></div></div>'
-
-
-def _table(table: TextTable) -> str:
-    head = "".join(f"<th>{escape(text).replace(chr(10), '<br>')}</th>" for text in table.headings)
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for name, *cells in table.rows
-    )
-    return (
-        f'<section><h3>{escape(table.title)}</h3><p class="note">{escape(table.note)}</p>'
-        f"<div class='scroll'><table class='grid'><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div></section>"
-    )

@@ -11,10 +11,12 @@ from hwmodels.bandwidth.measurement import Measurement
 from hwmodels.bandwidth.sweep import SweepPoint
 from hwmodels.dram.chip_memory import ChipMemory
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
+from reports.memory_rows import sweep_row
 from reports.memory_text import PART_MEANINGS, TextTable, percent, sweep_tables
 from reports.palette import INK, POOL_COLORS
-from simulator.basis.atomic import write_text
+from reports.report import Figure, Report, Section
+from reports.report_page import write_report_page
+from reports.report_tables import of_text
 
 _Value = Callable[[Measurement], float]
 _NO_BOX = "<extra></extra>"
@@ -32,26 +34,43 @@ def write_memory_page(
     more: Sequence[TextTable] = (),
 ) -> None:
     """Write the page whole or not at all; `more` tables follow those of the sweep."""
-    figures = memory_figures(points)
+    links = {label: file.name for label, file in files.items()}
+    report = memory_report(memory, points, answer, assumptions, links, more)
+    write_report_page(path, report, command)
+
+
+def memory_report(
+    memory: ChipMemory,
+    points: Sequence[SweepPoint],
+    answer: str,
+    assumptions: Sequence[str],
+    files: Mapping[str, str],
+    more: Sequence[TextTable] = (),
+) -> Report:
+    """The report of a chip's memory by access pattern."""
+    figures = tuple(
+        Figure(id=name, title=_CAPTIONS[name], drawing=drawing)
+        for name, drawing in memory_figures(points).items()
+    )
     tables = [*sweep_tables(points), *more]
-    links = "".join(
-        f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
-        for label, file in files.items()
+    return Report(
+        kind="bandwidth",
+        title=f"Memory of {memory.chip}",
+        kicker=f"device memory of {memory.chip}",
+        answer=answer,
+        data={"points": [sweep_row(point) for point in points]},
+        sections=(
+            Section(id="charts", title="By access pattern", parts=figures, pair=True),
+            Section(
+                id="tables",
+                title="Tables",
+                parts=tuple(of_text(f"table-{n}", one) for n, one in enumerate(tables, 1)),
+            ),
+        ),
+        assumptions=tuple(assumptions),
+        units="1 GB = 10⁹ bytes, 1 MiB = 2²⁰ bytes.",
+        files=files,
     )
-    assumed = "".join(f"<li>{escape(text[:1].upper() + text[1:])}</li>" for text in assumptions)
-    body = "".join(
-        [
-            f'<header><p class="kicker">v4sim · device memory of {escape(memory.chip)}</p>'
-            f"<h1>{escape(answer)}</h1></header><main>",
-            *(_figure(name, caption) for name, caption in _CAPTIONS.items()),
-            *(_table(table) for table in tables),
-            f'<section id="files"><h3>Files</h3><ul>{links}</ul></section>',
-            f'<section id="assumptions"><h3>Assumptions</h3><ul>{assumed}</ul></section></main>',
-            f"<footer><p>1 GB = 10⁹ bytes, 1 MiB = 2²⁰ bytes.</p><p>Made by "
-            f"<code>{escape(command)}</code></p></footer>",
-        ]
-    )
-    write_text(path, html_document(f"Memory of {memory.chip}", body, figures))
 
 
 _CAPTIONS = {
@@ -188,7 +207,13 @@ def _padding(points: Sequence[SweepPoint]) -> dict[str, Any]:
         for (way, of), color in zip(bars.items(), POOL_COLORS, strict=False)
     ]
     y = axis("useful share of the peak", range=[0, 1.02], tickformat=".0%")
-    return {"data": data, "layout": {**layout(height=340, x=axis(""), y=y), "barmode": "group"}}
+    return {
+        "data": data,
+        "layout": {
+            **layout(height=340, x=axis("cache entry, with the bytes of a row"), y=y),
+            "barmode": "group",
+        },
+    }
 
 
 def _parts(groups: Mapping[str, Sequence[SweepPoint]]) -> dict[str, Any]:
@@ -214,23 +239,6 @@ def _parts(groups: Mapping[str, Sequence[SweepPoint]]) -> dict[str, Any]:
     x = axis("stream, and gathers by size of a run", type="category")
     y = axis("share of time", range=[0, 1], tickformat=".0%")
     return {"data": data, "layout": {**layout(height=360, x=x, y=y), "barmode": "stack"}}
-
-
-def _figure(name: str, caption: str) -> str:
-    return f'<h3>{escape(caption)}</h3><div class="figure" id="{name}"></div>'
-
-
-def _table(table: TextTable) -> str:
-    head = "".join(f"<th>{escape(text).replace(chr(10), '<br>')}</th>" for text in table.headings)
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for name, *cells in table.rows
-    )
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    return (
-        f"<section><h3>{escape(table.title)}</h3>{note}<div class='scroll'><table class='grid'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )
 
 
 def sweep_answer(memory: ChipMemory, points: Sequence[SweepPoint]) -> str:

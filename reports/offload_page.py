@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
+from reports.offload_json import offload_to_json
 from reports.offload_tables import offload_tables
 from reports.offload_text import (
     offload_answer,
@@ -16,8 +16,9 @@ from reports.offload_text import (
     turning_sentences,
 )
 from reports.palette import INK, MUTED
-from reports.text_table import TextColumn
-from simulator.basis.atomic import write_text
+from reports.report import Figure, Report, Section
+from reports.report_page import write_report_page
+from reports.report_tables import of_columns
 from simulator.offload.published import HISPARSE, WHY
 from simulator.offload.study import OffloadStudy
 
@@ -27,37 +28,59 @@ _NO_BOX = "<extra></extra>"
 
 def write_offload_page(path: Path, study: OffloadStudy, command: str) -> None:
     """Write the page whole or not at all."""
-    figures = offload_figures(study)
+    write_report_page(path, offload_report(study), command)
+
+
+def offload_report(study: OffloadStudy) -> Report:
+    """The report of C4 entries kept on the host."""
     question = study.question
     captions = {
-        "gain": "Throughput with C4 entries on the host against on the device, each at its largest "
-        f"batch, requests of {question.last_context:,} tokens: by the share of picks that "
-        "consecutive queries have in common, a line a buffer. Below 1 the offload loses.",
-        "contexts": "The same by length of a request, with the picks and the buffer asked for; "
-        "and with no more requests than fit on the device.",
-        "hits": "Picks that the buffer holds, recorded runs of a model replayed through exact LRU "
-        "(solid), and the closed form at the recorded overlap with no early returns (dashed).",
+        "gain": (
+            "Gain by what consecutive queries pick in common",
+            "Throughput with C4 entries on the host against on the device, each at its largest "
+            f"batch, requests of {question.last_context:,} tokens; a line a buffer. Below 1 the "
+            "offload loses.",
+        ),
+        "contexts": (
+            "Gain by length of a request",
+            "With the picks and the buffer asked for; and with no more requests than fit on the "
+            "device.",
+        ),
+        "hits": (
+            "Picks that the buffer holds",
+            "Recorded runs of a model replayed through exact LRU (solid), and the closed form at "
+            "the recorded overlap with no early returns (dashed).",
+        ),
     }
-    priced = (f"{sentence}." for sentence in study.priced_as)
-    texts = [*priced, picks_sentence(study), *turning_sentences(study)]
-    published = f"<p>Published: {escape(f'{HISPARSE.source}. {WHY}')}</p>"
-    assumed = "".join(
-        f"<li>{escape(text[:1].upper() + text[1:])}</li>" for text in study.assumptions
+    figures = tuple(
+        Figure(id=name, title=captions[name][0], note=captions[name][1], drawing=drawing)
+        for name, drawing in offload_figures(study).items()
     )
-    body = "".join(
-        [
-            '<header><p class="kicker">v4sim · C4 entries on the host · engine '
-            f"{escape(question.step.question.engine)}</p><h1>{escape(offload_answer(study))}</h1>"
-            f"</header><main><section><p>{escape(' '.join(texts))}</p></section>",
-            *(_figure(name, captions[name]) for name in figures),
-            *(_table(title, columns) for title, columns in offload_tables(study)),
-            published if study.published else "",
-            f'<section id="assumptions"><h3>Assumptions</h3><ul>{assumed}</ul></section></main>',
-            "<footer><p>1 GB = 10⁹ bytes. One C4 entry stands for four tokens. Times are those of "
-            f"the busiest chip.</p><p>Made by <code>{escape(command)}</code></p></footer>",
-        ]
+    tables = tuple(
+        of_columns(f"table-{n}", title, columns)
+        for n, (title, columns) in enumerate(offload_tables(study), 1)
     )
-    write_text(path, html_document("C4 entries on the host", body, figures))
+    published = (f"Published: {HISPARSE.source}. {WHY}",) if study.published else ()
+    return Report(
+        kind="offload",
+        title="C4 entries on the host",
+        kicker=f"C4 entries on the host · engine {question.step.question.engine}",
+        answer=offload_answer(study),
+        basis=(
+            *(f"{sentence}." for sentence in study.priced_as),
+            picks_sentence(study),
+            *turning_sentences(study),
+        ),
+        data=offload_to_json(study, "stated"),
+        sections=(
+            Section(id="gains", title="Where it gains", parts=figures),
+            Section(id="tables", title="Tables", parts=tables),
+        ),
+        notes=published,
+        assumptions=study.assumptions,
+        units="1 GB = 10⁹ bytes. One C4 entry stands for four tokens. Times are those of the "
+        "busiest chip.",
+    )
 
 
 def offload_figures(study: OffloadStudy) -> dict[str, dict[str, Any]]:
@@ -161,27 +184,3 @@ def _line(
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def _figure(name: str, caption: str) -> str:
-    return f'<h3>{escape(caption)}</h3><div class="figure" id="{name}"></div>'
-
-
-def _table(title: str, columns: Sequence[TextColumn]) -> str:
-    head = "".join(
-        f"<th{_side(c)}>{escape(c.heading).replace(chr(10), '<br>')}</th>" for c in columns
-    )
-    rows = "".join(
-        f"<tr><th>{escape(columns[0].cells[row])}</th>"
-        + "".join(f"<td{_side(column)}>{escape(column.cells[row])}</td>" for column in columns[1:])
-        + "</tr>"
-        for row in range(len(columns[0].cells))
-    )
-    return (
-        f"<section><h3>{escape(title)}</h3><div class='scroll'><table class='grid'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )
-
-
-def _side(column: TextColumn) -> str:
-    return ' class="bound"' if column.left else ""

@@ -72,7 +72,7 @@ def page_html(
             _footer(command),
         ]
     )
-    figures = {name: figure for section in sections for name, figure in section.figures.items()}
+    figures = [figure for section in sections for figure in section.figures]
     return html_document(_title(steps), body, figures)
 
 

@@ -25,10 +25,10 @@ CAUSE_COLORS = {
     "serial": "#b8a100",
     "communication": "#d55e00",
 }
-WEIGHT_COLOR = "#3d4f6b"
+WEIGHT_COLOR = "var(--weights)"
 POOL_COLORS = ("#0072b2", "#56b4e9", "#009e73", "#7fd1b9", "#cc79a7", "#f0c9de", "#b8a100")
 WORKSPACE_COLOR = "#e69f00"
-FREE_COLOR = "#e6e9ee"
+FREE_COLOR = "var(--free)"
 INK = "#1c2430"
 MUTED = "#5a6675"
 GRID = "#e6e9ee"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,25 +11,36 @@ from typing import Any
 import numpy as np
 
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
 from reports.palette import INK, MUTED
 from reports.prefix_table import comparison_answer, hit_columns, tier_columns
-from reports.text_table import TextColumn
-from simulator.basis.atomic import write_text
+from reports.report import Card, Figure, Report, Section
+from reports.report_files import write_page_with_figures
+from reports.report_tables import of_columns
 from simulator.prefix.cached_bytes import CachedBytes
 from simulator.prefix.comparison import PolicyRow
 from simulator.prefix.reference import ReferenceCounts
 
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a100", "#8d95a1")
 _CAPTIONS = {
-    "capacity": "Hit of one shared pool by its size, windows left aside: least recently used, and "
-    "the most that any eviction could have (Belady's optimum).",
-    "pareto": "What windows cost and what they spare, unlimited capacity: bytes of windows kept "
-    "against known tokens that are computed again. Towards the corner at the lower left is better.",
-    "ttft": "Time to the first token, one request at a time: share of requests that have it by "
-    "then.",
-    "occupancy": "Stored bytes by tier over time, as shares of the tier's size, with the policy of "
-    "the shortest mean time to the first token.",
+    "capacity": (
+        "Hit by the size of the pool",
+        "One shared pool, windows left aside: least recently used, and the most that any eviction "
+        "could have (Belady's optimum).",
+    ),
+    "pareto": (
+        "What windows cost and what they spare",
+        "Unlimited capacity: bytes of windows kept against known tokens that are computed again. "
+        "Towards the corner at the lower left is better.",
+    ),
+    "ttft": (
+        "Time to the first token",
+        "One request at a time: share of requests that have it by then.",
+    ),
+    "occupancy": (
+        "Stored bytes by tier over time",
+        "As shares of the tier's size, with the policy of the shortest mean time to the first "
+        "token.",
+    ),
 }
 
 
@@ -49,33 +60,49 @@ class ComparisonPage:
     assumptions: Sequence[str]
     files: Mapping[str, Path]
     command: str
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_comparison_page(path: Path, page: ComparisonPage) -> None:
-    """Write the page whole or not at all."""
-    links = "".join(
-        f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
-        for label, file in page.files.items()
+def write_comparison_page(path: Path, page: ComparisonPage) -> list[Path]:
+    """Write the page, and its figures as SVG, which are returned."""
+    return write_page_with_figures(path, comparison_report(page), page.command)
+
+
+def comparison_report(page: ComparisonPage) -> Report:
+    """The report of a comparison of window policies."""
+    figures = tuple(
+        Figure(id=name, title=_CAPTIONS[name][0], note=_CAPTIONS[name][1], drawing=drawing)
+        for name, drawing in comparison_figures(page).items()
     )
-    body = "".join(
-        [
-            f'<header><p class="kicker">v4sim · prefix cache · {escape(page.machine)}</p>'
-            f"<h1>{escape(comparison_answer(page.rows, page.title))}</h1></header><main>",
-            _table("Hits and first tokens", hit_columns(page.rows)),
-            *(
-                f'<h3>{escape(caption)}</h3><div class="figure" id="{name}"></div>'
-                for name, caption in _CAPTIONS.items()
+    best = min(page.rows, key=lambda row: row.ttft_mean_s)
+    return Report(
+        kind="prefix",
+        title=f"Prefix cache: {page.title}",
+        kicker=f"prefix cache · {page.machine}",
+        answer=comparison_answer(page.rows, page.title),
+        cards=(
+            Card(label="shortest time to first token", value=best.totals.policy),
+            Card(label=f"mean TTFT with {best.totals.policy}", value=f"{best.ttft_mean_s:.3f} s"),
+        ),
+        data=page.data,
+        sections=(
+            Section(
+                id="hits",
+                title="Hits and first tokens",
+                parts=(of_columns("hits-table", "", hit_columns(page.rows)),),
             ),
-            _table("Storage", tier_columns(page.rows)),
-            _list("notes", "Trace and rounding", page.notes),
-            _list("assumptions", "Assumptions", page.assumptions),
-            f'<section id="files"><h3>Files</h3><ul>{links}</ul></section></main>',
-            f"<footer><p>1 GB = 10⁹ bytes.</p><p>Made by <code>{escape(page.command)}</code></p>"
-            "</footer>",
-        ]
+            Section(id="charts", title="Figures", parts=figures, pair=True),
+            Section(
+                id="storage",
+                title="Storage",
+                parts=(of_columns("storage-table", "", tier_columns(page.rows)),),
+            ),
+        ),
+        notes=tuple(page.notes),
+        assumptions=tuple(page.assumptions),
+        units="1 GB = 10⁹ bytes.",
+        files={label: file.name for label, file in page.files.items()},
     )
-    figures = comparison_figures(page)
-    write_text(path, html_document(f"Prefix cache: {page.title}", body, figures))
 
 
 def comparison_figures(page: ComparisonPage) -> dict[str, dict[str, Any]]:
@@ -202,23 +229,3 @@ def _line(
         "marker": {"color": color, "size": 7},
         "hovertemplate": f"{hover}<extra></extra>",
     }
-
-
-def _table(title: str, columns: Sequence[TextColumn]) -> str:
-    def text(cell: str) -> str:
-        return escape(cell).replace("\n", "<br>")
-
-    head = "".join(f"<th>{text(column.heading)}</th>" for column in columns)
-    rows = "".join(
-        f"<tr><th>{text(cells[0])}</th>{''.join(f'<td>{text(c)}</td>' for c in cells[1:])}</tr>"
-        for cells in zip(*(column.cells for column in columns), strict=True)
-    )
-    return (
-        f"<section><h3>{escape(title)}</h3><div class='scroll'><table class='grid'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )
-
-
-def _list(name: str, title: str, lines: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(line[:1].upper() + line[1:])}</li>" for line in lines)
-    return f'<section id="{name}"><h3>{escape(title)}</h3><ul>{items}</ul></section>'

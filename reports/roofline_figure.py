@@ -71,15 +71,11 @@ _CAPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """The figure, how to read it, and in words what it has no place for.
-
-    `unnamed` are the dots that carry no name even on a wide screen.
-    """
+    """The figure, how to read it, and in words what the axes have no place for."""
 
     figure: dict[str, Any]
     caption: str
     remarks: tuple[str, ...]
-    unnamed: tuple[str, ...]
 
 
 def roofline(result: StepResult, breakdown: StepBreakdown) -> Roofline | None:
@@ -91,7 +87,7 @@ def roofline(result: StepResult, breakdown: StepBreakdown) -> Roofline | None:
     roofs = _roofs(result)
     span = _span(placed, roofs, result.peaks.dram_bytes_per_s)
     lines = _roof_lines(roofs, result.peaks.dram_bytes_per_s, span)
-    dots = draw_dots(placed, result, span, lines)
+    dots = draw_dots(placed, result)
     axes = layout(
         height=460,
         x=log_axis("FLOP per DRAM byte", "", *span.x),
@@ -102,7 +98,6 @@ def roofline(result: StepResult, breakdown: StepBreakdown) -> Roofline | None:
         figure=figure,
         caption=_CAPTION,
         remarks=_remarks(result, groups, placed),
-        unnamed=tuple(dots.unnamed),
     )
 
 

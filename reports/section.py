@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from reports.answer import (
     RESOURCE_NAMES,
@@ -14,13 +13,12 @@ from reports.answer import (
     kind_text,
     layout_text,
     machine_text,
-    tokens_per_s,
 )
-from reports.bandwidth_figure import bandwidth
-from reports.breakdown import GroupTotal, StepBreakdown
+from reports.breakdown import GroupTotal, StepBreakdown, shown_groups
 from reports.causes import cause_bars, whisker
-from reports.certainty import certainty_sentence, interval_text
+from reports.certainty import certainty_sentence
 from reports.glossary import KIND_ABOUTS, pool_about, pool_name
+from reports.html_document import figure_html
 from reports.machine_table import machine_section
 from reports.palette import (
     FREE_COLOR,
@@ -29,17 +27,15 @@ from reports.palette import (
     WEIGHT_COLOR,
     WORKSPACE_COLOR,
 )
-from reports.peak_shares import dram_share_text, matrix_share_text
 from reports.quantity import (
     count_text,
-    flops_text,
-    number_text,
-    rate_text,
     share_text,
-    traffic_text,
 )
-from reports.roofline_figure import Roofline, roofline
-from simulator.basis.units import format_bytes, format_rate, format_time_ps
+from reports.report import Figure
+from reports.report_page import cards_html, table_html
+from reports.roofline_figure import roofline
+from reports.step_report import operations_table, step_cards, step_figures
+from simulator.basis.units import format_bytes, format_time_ps
 from simulator.cost.result import MemoryUse, StepResult
 
 SHOWN_GROUPS = 12
@@ -60,8 +56,8 @@ def group_bars(groups: Sequence[GroupTotal], total_ps: int, abouts: Mapping[str,
 
     What a group does, by its key in `abouts`, shows when its bar is pointed at.
     """
-    shown = list(groups) if len(groups) <= SHOWN_GROUPS + 1 else list(groups[:SHOWN_GROUPS])
-    rest = groups[len(shown) :]
+    shown = shown_groups(groups, SHOWN_GROUPS, least_share=0.01)
+    rest = [group for group in groups if group not in shown]
     longest = max((group.critical_ps for group in shown), default=0)
     rows = [
         _bar_row(
@@ -172,149 +168,35 @@ def _title(part: Part) -> str:
     return "\n".join(text for text in (part.about, part.label) if text)
 
 
-_HEADINGS = {
-    "": ("launches",),
-    "time": ("of the step", "share", "of launches"),
-    "bound by": ("",),
-    "DRAM": ("moved", "rate", "of peak"),
-    "matrix math": ("work", "rate", "of peak"),
-    "link": ("sent",),
-}
-
-
-def operations_grid(breakdown: StepBreakdown) -> str:
-    """Rows of all operations, and their total; what they do shows when pointed at."""
-    result = breakdown.result
-    rows = "".join(
-        _row(group, group.key, result, about=result.abouts.get(group.key, ""))
-        for group in breakdown.by_operation
-    )
-    total = _row(breakdown.total, "step", result, over_ps=result.total_ps)
-    return (
-        f'<p class="note">{_caption(result)}</p>'
-        '<p class="hint">The table scrolls sideways →</p>'
-        f'<div class="scroll" tabindex="0"><table class="grid"><thead>{_head()}</thead>'
-        f"<tbody>{rows}</tbody><tfoot>{total}</tfoot></table></div>"
-    )
-
-
-def _caption(result: StepResult) -> str:
-    count = result.question.count
-    whose = f"one chip of {count:,}" if count > 1 else "the chip"
-    return (
-        f"DRAM, matrix math and link are of {whose}. Rates count over the time of the launches; "
-        f"peaks are {format_rate(result.peaks.dram_bytes_per_s)} of DRAM, and of matrix math that "
-        "of the number format used."
-    )
-
-
-def _head() -> str:
-    """Two rows: what is counted, and how."""
-    top = ['<th rowspan="2">operation</th>']
-    below = []
-    for group, headings in _HEADINGS.items():
-        if headings == ("",):
-            top.append(f'<th rowspan="2" class="bound">{group}</th>')
-        elif not group:
-            top += [f'<th rowspan="2">{heading}</th>' for heading in headings]
-        else:
-            top.append(f'<th colspan="{len(headings)}" class="over">{group}</th>')
-            below += [f"<th>{heading}</th>" for heading in headings]
-    return f'<tr>{"".join(top)}</tr><tr class="below">{"".join(below)}</tr>'
-
-
-def _row(
-    group: GroupTotal,
-    label: str,
-    result: StepResult,
-    *,
-    about: str = "",
-    over_ps: int | None = None,
-) -> str:
-    """One row; rates count over the launches' own time unless another one is given."""
-    over_ps = group.duration_ps if over_ps is None else over_ps
-    cells = [
-        f"{group.launches:,}" if group.launches else "–",
-        format_time_ps(group.critical_ps) if group.critical_ps else "–",
-        share_text(group.critical_ps, result.total_ps) if group.critical_ps else "hidden",
-        format_time_ps(group.duration_ps) if group.launches else "–",
-        traffic_text(group.dram_bytes),
-        rate_text(group.dram_bytes, over_ps, "B/s"),
-        dram_share_text(group, result.peaks, over_ps),
-        flops_text(group.total_flops),
-        rate_text(group.total_flops, over_ps, "FLOP/s"),
-        matrix_share_text(group, result.peaks, over_ps),
-        traffic_text(group.amounts["link_bytes"]),
-    ]
-    html = [f"<td>{cell}</td>" for cell in cells]
-    html.insert(4, _bound(group))
-    title = f' title="{escape(about)}"' if about else ""
-    return f"<tr><th{title}>{escape(label)}</th>{''.join(html)}</tr>"
-
-
-def _bound(group: GroupTotal) -> str:
-    """The resource that binds most of the group's time, with its part where there are several."""
-    parts = group.critical_ps_by_bound if group.critical_ps else group.duration_ps_by_bound
-    share = share_text(parts.get(group.bound, 0), sum(parts.values()), digits=0)
-    mixed = f" {share}" if len([part for part in parts.values() if part]) > 1 else ""
-    color = RESOURCE_COLORS[group.bound]
-    return f'<td class="bound"><i style="background:{color}"></i>{group.bound}{mixed}</td>'
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """HTML of one step, its sentence, and its figures by the id of their place."""
+    """HTML of one step, its sentence, and its figures."""
 
     id: str
     title: str
     sentence: str
     html: str
-    figures: dict[str, dict[str, Any]]
+    figures: tuple[Figure, ...]
 
 
 def step_section(section_id: str, title: str, result: StepResult) -> Section:
     """The section of one step under its title."""
     breakdown = StepBreakdown(result)
     sentence = answer_sentence(result, breakdown)
-    figures: dict[str, dict[str, Any]] = {}
+    operations = operations_table(f"{section_id}-operations-table", breakdown)
+    figures = step_figures(f"{section_id}-", result, breakdown)
     parts = [
         f"<h2>{escape(title)}</h2>",
-        _tiles(result, breakdown),
+        cards_html(step_cards(result, breakdown)),
         _facts(result),
         _bars(result, breakdown),
         _causes(breakdown),
-        _roofline(f"{section_id}-roofline", result, breakdown, figures),
-        _bandwidth(f"{section_id}-bandwidth", result, figures),
-        f'<h3 id="{section_id}-operations">Operations</h3>{operations_grid(breakdown)}',
+        _figures(figures, result, breakdown),
+        f'<h3 id="{section_id}-operations">Operations</h3>{table_html(operations)}',
         machine_section(f"{section_id}-machine", result),
     ]
     html = f'<section class="step" id="{section_id}">{"".join(parts)}</section>'
-    return Section(id=section_id, title=title, sentence=sentence, html=html, figures=figures)
-
-
-def _tiles(result: StepResult, breakdown: StepBreakdown) -> str:
-    total, memory, peaks = breakdown.total, result.memory, result.peaks
-    dram_peak_bytes = peaks.dram_bytes_per_s * result.seconds
-    interval = interval_text(result.low_ps, result.high_ps)
-    tiles = [(f"step, {interval}", format_time_ps(result.total_ps))]
-    tiles.append(("all requests", f"{number_text(tokens_per_s(result))} tokens/s"))
-    if result.question.batch > 1 and result.question.phase != "prefill":
-        each = tokens_per_s(result) / result.question.batch
-        tiles.append(("each request", f"{number_text(each)} tokens/s"))
-    share = share_text(total.dram_bytes, dram_peak_bytes, digits=0)
-    chip = " a chip" if result.question.count > 1 else ""
-    rate = rate_text(total.dram_bytes, result.total_ps, "B/s")
-    tiles.append((f"DRAM, {share} of peak", rate + chip))
-    share = matrix_share_text(total, peaks, result.total_ps)
-    rate = rate_text(total.total_flops, result.total_ps, "FLOP/s")
-    tiles.append((f"matrix math, {share} of peak", rate + chip))
-    share = share_text(memory.used_bytes, memory.capacity_bytes, digits=0)
-    tiles.append((f"memory, {share} in use", format_bytes(memory.used_bytes) + chip))
-    body = "".join(
-        f'<div class="tile"><span>{label}</span><b>{number}</b> {unit}</div>'
-        for label, (number, _, unit) in ((label, value.partition(" ")) for label, value in tiles)
-    )
-    return f'<div class="tiles">{body}</div>'
+    return Section(id=section_id, title=title, sentence=sentence, html=html, figures=tuple(figures))
 
 
 def _facts(result: StepResult) -> str:
@@ -366,39 +248,17 @@ def _causes(breakdown: StepBreakdown) -> str:
     )
 
 
-def _roofline(
-    place: str, result: StepResult, breakdown: StepBreakdown, figures: dict[str, dict[str, Any]]
-) -> str:
+def _figures(figures: Sequence[Figure], result: StepResult, breakdown: StepBreakdown) -> str:
+    """Roofline, with what it has no place for, and bandwidth over time."""
+    parts = [
+        f'<h3>{escape(figure.title)}</h3><p class="note">{escape(figure.note)}</p>'
+        f"{figure_html(figure)}"
+        for figure in figures
+    ]
     drawn = roofline(result, breakdown)
     if drawn is None:
-        return '<h3>Roofline</h3><p class="note">No kernel has both matrix FLOP and DRAM bytes.</p>'
-    figures[place] = drawn.figure
-    return (
-        f'<h3>Roofline</h3><p class="note">{escape(drawn.caption)}</p>'
-        f'<div class="figure" id="{place}"></div>{_remarks(drawn)}'
-    )
-
-
-def _remarks(drawn: Roofline) -> str:
+        none = "No kernel has both matrix FLOP and DRAM bytes."
+        return f'<h3>Roofline</h3><p class="note">{none}</p>{"".join(parts)}'
     items = "".join(f"<li>{escape(remark)}</li>" for remark in drawn.remarks)
-    if drawn.unnamed:
-        names = escape(", ".join(drawn.unnamed))
-        items += f'<li class="wide">No room for the names of: {names}.</li>'
-    return f'<ul class="note">{items}</ul>' if items else ""
-
-
-def _bandwidth(place: str, result: StepResult, figures: dict[str, dict[str, Any]]) -> str:
-    drawn = bandwidth(result)
-    if drawn is None:
-        return ""
-    figures[place] = drawn.figure
-    buttons = "".join(
-        f'<button type="button" data-figure="{place}" data-from="{view.start_s!r}" '
-        f'data-to="{view.end_s!r}" data-shows="{view.shows}" '
-        f'aria-pressed="{"true" if index == 0 else "false"}">{escape(view.name)}</button>'
-        for index, view in enumerate(drawn.views)
-    )
-    return (
-        f'<h3>DRAM bandwidth over time</h3><p class="note">{escape(drawn.caption)}</p>'
-        f'<div class="views">{buttons}</div><div class="figure" id="{place}"></div>'
-    )
+    parts.insert(1, f'<ul class="note">{items}</ul>' if items else "")
+    return "".join(parts)

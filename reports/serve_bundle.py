@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
 from reports.memory_text import TextTable
 from reports.palette import INK, RESOURCE_COLORS
+from reports.quantity import number_text
+from reports.report import Card, Figure, Report, ReportTable, Said, Section
+from reports.report_files import write_page_with_figures
+from reports.report_tables import of_text
 from reports.serve_tables import request_table, serve_json, step_table
 from reports.serve_text import alarms, law_sentence, serve_sentence, serve_tables
 from reports.served import Served
 from reports.step_json import write_json
 from reports.table import write_parquet
-from simulator.basis.atomic import write_text
 from simulator.basis.errors import InputError
 from simulator.engine.profile import find_profile
 from simulator.serve.token_gaps import token_gaps
@@ -39,9 +40,9 @@ _GREY = RESOURCE_COLORS["launch"]
 def serve_figures(served: Served) -> dict[str, dict[str, Any]]:
     """Figures by name; there is one for each of `captions`."""
     figures = {
-        "ttft": _distribution(*_ttft(served)),
-        "tpot": _distribution(*_tpot(served)),
-        "itl": _distribution(*_itl(served)),
+        "ttft": _distribution("time to first token", *_ttft(served)),
+        "tpot": _distribution("time per output token", *_tpot(served)),
+        "itl": _distribution("time between tokens", *_itl(served)),
         "money": _money(served),
         "batch": _batch(served),
         "busy": _busy(served),
@@ -97,7 +98,7 @@ def _itl(served: Served) -> tuple[Floats, NDArray[Any], float | None, str]:
 
 
 def _distribution(
-    values: Floats, weights: NDArray[Any], level: float | None, unit: str
+    what: str, values: Floats, weights: NDArray[Any], level: float | None, unit: str
 ) -> dict[str, Any]:
     """Cumulative share by value, the level that is asked for as a line."""
     order = np.argsort(values, kind="stable")
@@ -112,9 +113,9 @@ def _distribution(
         data["y"] = [0.0, *data["y"]]
     least = max(float(x.min()), 1e-6) if len(x) else 1e-3
     most = max(float(x.max()), least) if len(x) else 1.0
-    x_axis = axis("", ticksuffix=unit, rangemode="tozero")
+    x_axis = axis(what, ticksuffix=unit, rangemode="tozero")
     if most / least > 30:
-        x_axis = axis("", type="log", **_decades(least, most, unit))
+        x_axis = axis(what, type="log", **_decades(least, most, unit))
     shape = layout(height=_HEIGHT, x=x_axis, y=axis("share", tickformat=".0%", range=[0, 1.02]))
     if level is not None:
         shape["shapes"] = [_upright(level)]
@@ -260,7 +261,7 @@ def _money(served: Served) -> dict[str, Any]:
         "hovertemplate": "%{y}: <b>%{x:,.4g} " + unit + "</b><extra></extra>",
     }
     shape = layout(
-        height=_HEIGHT, x=axis(unit, rangemode="tozero", exponentformat="none"), y=axis("")
+        height=_HEIGHT, x=axis(unit, rangemode="tozero", exponentformat="none"), y=axis("what for")
     )
     return {"data": [data], "layout": _plain(shape)}
 
@@ -273,74 +274,75 @@ _UNITS = (
 
 def write_serve_page(
     path: Path, served: Served, files: Mapping[str, Path], command: str = ""
-) -> None:
-    """Write the page whole or not at all."""
+) -> list[Path]:
+    """Write the page, and its figures as SVG, which are returned."""
+    links = {label: file.name for label, file in files.items()}
+    return write_page_with_figures(path, serve_report(served, links), command)
+
+
+def serve_report(served: Served, files: Mapping[str, str]) -> Report:
+    """The report of a serving run."""
     scenario = served.run.scenario
     engine = find_profile(scenario.engine).name
-    state = "" if served.summary.lawful else "broken"
-    body = "".join(
-        [
-            f'<header><p class="kicker">v4sim · serving, scenario {escape(scenario.name)} · '
-            f"{escape(scenario.fidelity)} model · engine {escape(engine)}</p>"
-            f"<h1>{escape(serve_sentence(served))}</h1>"
-            f'<p class="proof {state}">{escape(law_sentence(served))}</p>',
-            *(f'<p class="proof broken">{escape(_start(text))}.</p>' for text in alarms(served)),
-            "</header><main>",
-            f'<div class="columns">{"".join(map(_panel, captions(served).items()))}</div>',
-            *map(_table, serve_tables(served)),
-            _laws(served),
-            _files(files),
-            _listed("assumptions", "Assumptions", served.assumptions),
-            _listed("notes", "Notes", served.notes),
-            f"</main><footer><p>{_UNITS}</p>",
-            f"<p>Made by <code>{escape(command)}</code></p>" if command else "",
-            "</footer>",
-        ]
+    titles = captions(served)
+    figures = tuple(
+        Figure(id=name, title=titles[name], drawing=drawing)
+        for name, drawing in serve_figures(served).items()
     )
-    write_text(path, html_document(f"Serving: {scenario.name}", body, serve_figures(served)))
+    law = Said(text=law_sentence(served), state="good" if served.summary.lawful else "broken")
+    tables = tuple(of_text(f"table-{n}", one) for n, one in enumerate(serve_tables(served), 1))
+    return Report(
+        kind="serve",
+        title=f"Serving: {scenario.name}",
+        kicker=f"serving, scenario {scenario.name} · {scenario.fidelity} model · engine {engine}",
+        answer=serve_sentence(served),
+        said=(
+            *(Said(text=f"{_start(text)}.", state="broken") for text in alarms(served)),
+            law,
+        ),
+        cards=_cards(served),
+        data=serve_json(served),
+        sections=(
+            Section(id="charts", title="Figures", parts=figures, pair=True),
+            Section(id="tables", title="Tables", parts=tables),
+            Section(id="laws", title="Laws", parts=(_laws(served),)),
+        ),
+        notes=served.notes,
+        assumptions=served.assumptions,
+        units=_UNITS,
+        files=files,
+    )
+
+
+def _cards(served: Served) -> tuple[Card, ...]:
+    """Rates, waits and money."""
+    rates, waits, bill = served.summary.rates, served.summary.latencies, served.bill
+    cards = [
+        Card(label="served", value=f"{rates.requests_per_s:.3g} requests/s"),
+        Card(label="output", value=f"{number_text(rates.output_tokens_per_s)} tokens/s"),
+        Card(label="a chip", value=f"{number_text(rates.output_tokens_per_s_chip)} tokens/s"),
+    ]
+    if waits.ttft_s is not None:
+        cards.append(Card(label="time to first token, p99", value=f"{waits.ttft_s.p99:.3g} s"))
+    if waits.tpot_ms is not None:
+        cards.append(Card(label="time per output token, p99", value=f"{waits.tpot_ms.p99:.3g} ms"))
+    usd = bill.usd_per_million_output_bearing_all
+    if usd is not None:
+        cards.append(Card(label="a million output tokens", value=f"{usd:.3g} USD"))
+    return tuple(cards)
 
 
 def _start(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _panel(item: tuple[str, str]) -> str:
-    name, caption = item
-    return f'<div><h3>{escape(caption)}</h3><div class="figure" id="{name}"></div></div>'
-
-
-def _table(table: TextTable) -> str:
-    head = "".join(f"<th>{escape(text).replace(chr(10), '<br>')}</th>" for text in table.headings)
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for name, *cells in table.rows
-    )
-    return (
-        f'<section><h3>{escape(table.title)}</h3><p class="note">{escape(table.note)}</p>'
-        f"<div class='scroll'><table class='grid'><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div></section>"
-    )
-
-
-def _laws(served: Served) -> str:
+def _laws(served: Served) -> ReportTable:
     rows = tuple(
         (check.sentence, "holds" if check.holds else "BROKEN") for check in served.summary.checks
     )
     note = "Both sides of every law, counted from different records of the run."
-    return _table(TextTable(title="Laws", note=note, headings=("", ""), rows=rows))
-
-
-def _files(files: Mapping[str, Path]) -> str:
-    links = "".join(
-        f'<li>{escape(label)}: <a href="{escape(file.name)}">{escape(file.name)}</a></li>'
-        for label, file in files.items()
-    )
-    return f'<section id="files"><h3>Files</h3><ul>{links}</ul></section>' if links else ""
-
-
-def _listed(name: str, title: str, sentences: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(_start(sentence))}</li>" for sentence in sentences)
-    return f'<section id="{name}"><h3>{title}</h3><ul>{items}</ul></section>' if items else ""
+    headings = ("law", "verdict")
+    return of_text("laws-table", TextTable(title="", note=note, headings=headings, rows=rows))
 
 
 NAMES = {
@@ -363,9 +365,10 @@ def write_serve_report(directory: Path | str, served: Served, command: str = "")
             write_parquet(steps, step_table(served))
             write_json(summary, serve_json(served))
             page = Path(apart) / PAGE_NAME
-            write_serve_page(page, served, files, command)
+            figures = write_serve_page(page, served, files, command)
             with _not_interrupted():
-                return [file.replace(folder / file.name) for file in (*files.values(), page)]
+                whole = (*files.values(), *figures, page)
+                return [file.replace(folder / file.name) for file in whole]
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror or error}") from error
 

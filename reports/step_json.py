@@ -106,6 +106,7 @@ def question_json(question: StepQuestion) -> dict[str, Any]:
         "index_dtype": question.index_dtype,
         "expert_dtype": question.expert_dtype,
         "kv_dtype": question.kv_dtype,
+        **({"page_tokens": question.page_tokens} if question.page_tokens else {}),
         **({"draft_tokens": question.draft_tokens} if question.draft_tokens else {}),
     }
 

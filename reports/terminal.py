@@ -11,7 +11,7 @@ from reports.answer import (
     kind_text,
     proof_sentence,
 )
-from reports.breakdown import GroupTotal, StepBreakdown
+from reports.breakdown import GroupTotal, StepBreakdown, shown_groups
 from reports.causes import causes_sentence
 from reports.certainty import certainty_sentence, interval_text
 from reports.glossary import TERMS, pool_name
@@ -134,9 +134,9 @@ def _more(result: StepResult) -> str:
 def _rows(groups: Sequence[GroupTotal], breakdown: StepBreakdown, top: int) -> list[_Row]:
     """Rows of the largest groups, one of all others together, and one of the whole step."""
     result = breakdown.result
-    shown = len(groups) if len(groups) <= top + 1 else top
-    rows = [(kind_text(group), _cells(group, result)) for group in groups[:shown]]
-    rest = groups[shown:]
+    shown = shown_groups(groups, top)
+    rows = [(kind_text(group), _cells(group, result)) for group in shown]
+    rest = [group for group in groups if group not in shown]
     if rest:
         rows.append((f"{len(rest):,} others together", _rest_cells(rest, result.total_ps)))
     total = _cells(breakdown.total, result, over_ps=result.total_ps)

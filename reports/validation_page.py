@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.figure_style import axis, layout
-from reports.html_document import html_document
-from reports.palette import INK, MUTED
-from simulator.basis.atomic import write_text
+from reports.palette import INK
+from reports.report import Card, Field, Figure, Report, ReportTable, Section
+from reports.report_page import write_report_page
 
 if TYPE_CHECKING:
     from simulator.calibration.slices import Slice
@@ -48,26 +48,52 @@ def write_validation_page(
     command: str,
 ) -> None:
     """Write the page whole or not at all."""
-    figures = {"errors": _errors(rows)} if rows else {}
-    parts = [
-        '<header><p class="kicker">v4sim · validation</p>'
-        f"<h1>{escape(validation_sentence(report))}</h1></header><main>"
-    ]
-    if rows:
-        parts.append(
-            '<section><h3>Predicted over measured</h3><div class="figure" id="errors"></div>'
-            "<p>Every dot is a measured row. Above the line the prediction is too slow.</p>"
-            "</section>"
+    write_report_page(path, validation_report(report, rows, slices), command)
+
+
+def validation_report(
+    report: Mapping[str, Any], rows: Sequence[Row], slices: Sequence[Slice]
+) -> Report:
+    """The report of a validation, whose figures are in `report`."""
+    whole = report["all"]
+    cards = () if whole is None else tuple(
+        Card(label=label, value=_number(key, whole[key]))
+        for key, label in (
+            ("n", "measured rows"),
+            ("median_abs_error", "off in the median"),
+            ("p90_abs_error", "off at most, in 9 of 10"),
+            ("coverage", "within p10 to p90"),
+            ("bias_log", "bias (above 0: too slow)"),
         )
-    parts += [_table(title, names, report[key]) for key, title, names in _TABLES if report.get(key)]
-    parts.append(_slices(slices))
-    parts.append(_worst(report["worst"]))
-    parts.append(
-        "</main><footer><p>Errors are of the measured time; the bias is the mean logarithm of "
-        "predicted over measured; width is p90 / p10 - 1 in the median.</p>"
-        f"<p>Made by <code>{escape(command)}</code></p></footer>"
+    )  # fmt: skip
+    errors = Figure(
+        id="errors",
+        title="Predicted over measured",
+        note="Every dot is a measured row. Above the line the prediction is too slow.",
+        drawing=_errors(rows) if rows else {},
     )
-    write_text(path, html_document("Validation", "".join(parts), figures))
+    tables = tuple(
+        _table(f"table-{key}", title, names, report[key])
+        for key, title, names in _TABLES
+        if report.get(key)
+    )
+    more = (*([_slices(slices)] if slices else []), *([_worst(report["worst"])]
+            if report["worst"] else []))  # fmt: skip
+    return Report(
+        kind="validate",
+        title="Validation",
+        kicker="validation",
+        answer=validation_sentence(report),
+        cards=cards,
+        data=report,
+        sections=(
+            *([Section(id="dots", title=errors.title, parts=(errors,))] if rows else []),
+            Section(id="tables", title="How far off, by what", parts=tables),
+            *([Section(id="most-off", title="What is off most", parts=more)] if more else []),
+        ),
+        units="Errors are of the measured time; the bias is the mean logarithm of predicted over "
+        "measured; width is p90 / p10 - 1 in the median.",
+    )
 
 
 def _errors(rows: Sequence[Row]) -> dict[str, Any]:
@@ -115,21 +141,19 @@ def _errors(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _table(title: str, names: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
+def _table(
+    name: str, title: str, names: Sequence[str], lines: Sequence[Mapping[str, Any]]
+) -> ReportTable:
     names = names or [name for name in lines[0] if name not in _NUMBERS]
-    head = "".join(f'<th class="bound">{escape(name)}</th>' for name in names)
-    head += "".join(f"<th>{title}</th>" for title in _NUMBERS.values())
-    body = "".join(
-        "<tr>"
-        + "".join(f'<td class="bound">{escape(str(line[name]))}</td>' for name in names)
-        + "".join(f"<td>{_number(key, line[key])}</td>" for key in _NUMBERS)
-        + "</tr>"
-        for line in lines
-    )
-    return (
-        f'<section><h3>{escape(title)}</h3><div class="scroll"><table class="grid">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></section>"
-    )
+    fields = [
+        Field(name=key, heading=key, values=[str(line[key]) for line in lines]) for key in names
+    ]
+    for key, heading in _NUMBERS.items():
+        fields.append(
+            Field(name=key, heading=heading, values=[line[key] for line in lines],
+                  show=partial(_number, key))
+        )  # fmt: skip
+    return ReportTable(id=name, title=title, fields=tuple(fields))
 
 
 _NUMBERS = {
@@ -149,34 +173,44 @@ def _number(key: str, value: float) -> str:
     return f"{value:+.1%}" if key == "bias_log" else f"{value:.1%}"
 
 
-def _slices(slices: Sequence[Slice]) -> str:
-    if not slices:
-        return ""
-    heads = ("family", "engine", "chip", "where", "time goes to")
-    head = "".join(f'<th class="bound">{name}</th>' for name in heads)
-    lines = "".join(
-        "<tr>"
-        + "".join(
-            f'<td class="bound">{escape(text)}</td>'
-            for text in (part.family, part.engine, part.chip, part.words, part.cause)
-        )
-        + f"<td>{part.rows:,}</td><td>{part.bias:+.1%}</td><td>{part.error_share:.0%}</td></tr>"
-        for part in slices
-    )
-    return (
-        '<section><h3>Slices that are off to one side</h3><div class="scroll">'
-        f'<table class="grid"><thead><tr>{head}<th>rows</th><th>bias</th>'
-        f"<th>of its squared error</th></tr></thead><tbody>{lines}</tbody></table></div></section>"
+def _slices(slices: Sequence[Slice]) -> ReportTable:
+    columns: list[tuple[str, str, list[Any], Any]] = [
+        ("family", "family", [part.family for part in slices], None),
+        ("engine", "engine", [part.engine for part in slices], None),
+        ("chip", "chip", [part.chip for part in slices], None),
+        ("where", "where", [part.words for part in slices], None),
+        ("cause", "time goes to", [part.cause for part in slices], None),
+        ("rows", "rows", [part.rows for part in slices], None),
+        ("bias", "bias", [part.bias for part in slices], lambda value: f"{value:+.1%}"),
+        ("error_share", "of its squared\nerror", [part.error_share for part in slices],
+         lambda value: f"{value:.0%}"),
+    ]  # fmt: skip
+    return ReportTable(
+        id="slices",
+        title="Slices that are off to one side",
+        fields=tuple(
+            Field(name=name, heading=heading, values=values, show=show)
+            for name, heading, values, show in columns
+        ),
     )
 
 
-def _worst(lines: Sequence[Mapping[str, Any]]) -> str:
-    if not lines:
-        return ""
-    shown = "".join(
-        f"<li>{escape(line['file'])}:{line['line']} {escape(line['op'])}, {escape(line['engine'])} "
-        f"on {escape(line['chip'])}: predicted {line['predicted_us']:,.1f} us, measured "
-        f"{line['measured_us']:,.1f}; mostly {escape(line['cause'])}; {escape(line['call'])}</li>"
-        for line in lines
+def _worst(lines: Sequence[Mapping[str, Any]]) -> ReportTable:
+    def column(name: str, heading: str, values: list[Any], show: Any = None) -> Field:
+        return Field(name=name, heading=heading, values=values, show=show)
+
+    def micro(value: float) -> str:
+        return f"{value:,.1f}"
+
+    return ReportTable(
+        id="worst",
+        title="Worst rows",
+        fields=(
+            column("row", "row", [f"{line['file']}:{line['line']}" for line in lines]),
+            *(column(key, key, [line[key] for line in lines]) for key in ("op", "engine", "chip")),
+            column("predicted_us", "predicted us", [x["predicted_us"] for x in lines], micro),
+            column("measured_us", "measured us", [x["measured_us"] for x in lines], micro),
+            column("cause", "mostly", [line["cause"] for line in lines]),
+            column("call", "call", [str(line["call"]) for line in lines]),
+        ),
     )
-    return f'<section><h3>Worst rows</h3><ul style="color:{MUTED}">{shown}</ul></section>'

@@ -9,7 +9,7 @@ import typer
 
 from simulator.basis.errors import UnsupportedError
 from simulator.cli.deployment_options import takes_deployment
-from simulator.cli.options import JsonFile, console, save_json
+from simulator.cli.options import JsonFile, PageFile, command_line, console, save_json
 
 
 @takes_deployment()
@@ -27,6 +27,7 @@ def capacity(
     draft_tokens: Annotated[
         int, typer.Option(help="Speculative tokens of a step and request; 0: none.")
     ] = 0,
+    page: PageFile = None,
     json: JsonFile = None,
 ) -> int:
     """Memory by term, requests that fit, the limit that binds, and what would free most.
@@ -54,5 +55,12 @@ def capacity(
         return UNSUPPORTED
     verdict = judge(answer)
     save_json(json, capacity_to_json(answer, verdict))
+    if page is not None:
+        from reports.capacity_report import capacity_report
+        from reports.report_page import write_report_page
+
+        write_report_page(page, capacity_report(answer, verdict), command_line())
     print_capacity(console(), answer, verdict)
+    if page is not None:
+        console().print(f"Open the report in a browser: {page.resolve()}", soft_wrap=True)
     return verdict.exit_code

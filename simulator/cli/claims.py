@@ -12,15 +12,25 @@ import typer
 from reports.quantity import share_text
 from simulator.basis.errors import InputError, unknown_name
 from simulator.cli.claims_measured import say_effects, say_fused, say_measured
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import (
+    JsonFile,
+    PageFile,
+    command_line,
+    console,
+    error_console,
+    save_json,
+)
 
 if TYPE_CHECKING:
+    from reports.report import Report
     from simulator.claims.claim import ClaimResult
     from simulator.claims.serving import Compared
     from simulator.claims.serving_row import ServingRow
 
 
-def say_serving(only: Sequence[str], out: Path | None, json: Path | None) -> bool:
+def say_serving(
+    only: Sequence[str], out: Path | None, json: Path | None, page: Path | None
+) -> bool:
     """Run the rows and print them; False where a figure leaves its band."""
     from reports.serving_claims_text import serving_columns, serving_records, setting_lines
     from reports.text_table import text_table, wrapped
@@ -31,6 +41,10 @@ def say_serving(only: Sequence[str], out: Path | None, json: Path | None) -> boo
     found = _compared(rows)
     files = [] if out is None else _write(rows, out)
     save_json(json, {"serving": serving_records(found, sources)})
+    if page is not None:
+        from reports.claims_report import serving_claims_report
+
+        _write_page(page, serving_claims_report(found, sources))
     width = console().width
     console().print(text_table(serving_columns(found), width))
     console().print("\nRuns, and why ours differs by more than its band (without one: by 30 %)")
@@ -150,6 +164,7 @@ def claims(
         Path | None,
         typer.Option(metavar="DIR", help="With --serving: write every scenario here."),
     ] = None,
+    page: PageFile = None,
     json: JsonFile = None,
 ) -> None:
     """Print every published figure beside ours, one line each, and the statements that are wrong.
@@ -160,6 +175,11 @@ def claims(
 
     Example: v4sim claims --serving --out out/published
     """
+    if page is not None and (fused or table is not None):
+        raise InputError(
+            "--page goes with published figures: give it without --fused and without a table; "
+            "--json has theirs"
+        )
     if fused:
         if table is not None or serving or only or without or effects or interval or out:
             raise InputError("--fused has rows of its own: give it alone, or with --json")
@@ -187,34 +207,48 @@ def claims(
             "claims --serving FILE.csv --effects"
         )
     if serving:
-        if not say_serving(only or [], out, json):
+        if not say_serving(only or [], out, json, page):
             raise typer.Exit(1)
         return
     if only or out is not None:
         raise InputError("--only and --out go with --serving, which is not given; add it")
-    _say_claims(json)
+    _say_claims(json, page)
 
 
-def _say_claims(json: Path | None) -> None:
+def _say_claims(json: Path | None, page: Path | None) -> None:
     from simulator.claims.claim import corrected_statements
 
     rows: list[dict[str, Any]] = []
+    results: list[ClaimResult] = []
     _say(f"no  verdict  difference  {'kind':<9}  quantity: published; ours", "bold")
     for result in _evaluated():
         _say(_line(result))
         _say(f"{'':<{_INDENT}}source: {result.claim.source}", "dim")
         rows.append(_row(result))
+        results.append(result)
     verdicts = Counter(row["verdict"] for row in rows)
     _say("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))
     _say("\nStatements that are wrong or need a footnote")
     statements = []
-    for statement, right in corrected_statements():
+    corrected = list(corrected_statements())
+    for statement, right in corrected:
         _say(f"{statement.key}  {statement.verdict}: {statement.statement}", indent=3)
         _say(f"   right: {right}", indent=3)
         statements.append(statement.model_dump() | {"right": right})
     save_json(json, {"claims": rows, "statements": statements})
+    if page is not None:
+        from reports.claims_report import claims_report
+
+        _write_page(page, claims_report(results, corrected))
     if verdicts["differs"]:
         raise typer.Exit(1)
+
+
+def _write_page(page: Path, report: Report) -> None:
+    from reports.report_page import write_report_page
+
+    write_report_page(page, report, command_line())
+    console().print(f"Open the report in a browser: {page.resolve()}", soft_wrap=True)
 
 
 def _evaluated() -> Iterator[ClaimResult]:

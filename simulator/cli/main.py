@@ -26,7 +26,9 @@ from simulator.cli import (
     capacity,
     chips,
     claims,
+    compare,
     demo,
+    explain,
     indexer,
     layout,
     models,
@@ -58,6 +60,8 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("step")(step.step)
 app.command("whatif")(whatif.whatif)
+app.command("compare")(compare.compare)
+app.command("explain")(explain.explain)
 app.add_typer(models.app, name="models")
 app.add_typer(chips.app, name="chips")
 app.command("verify")(verify.verify)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reports.bundle import ReportFiles
+    from reports.report import Report
     from simulator.cost.machine_lanes import ShownKernel
     from simulator.cost.result import ProofLine, StepResult
 
@@ -36,6 +37,18 @@ JsonFile = Annotated[
         callback=_in_a_folder,
     ),
 ]
+
+PageFile = Annotated[
+    Path | None,
+    typer.Option("--page", metavar="FILE.html", help="Also write a page.", callback=_in_a_folder),
+]
+CsvFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv", metavar="FILE.csv", help="Also write the main table, exact.",
+        callback=_in_a_folder,
+    ),
+]  # fmt: skip
 
 
 @cache
@@ -73,6 +86,34 @@ def say_files(files: ReportFiles) -> None:
     for path in files.linked.values():
         console().print(f"wrote {path}", soft_wrap=True)
     console().print(f"Open the report in a browser: {files.page.resolve()}", soft_wrap=True)
+
+
+def say_report(
+    report: Report,
+    *,
+    json: Path | None = None,
+    csv: Path | None = None,
+    page: Path | None = None,
+    out: Path | None = None,
+    assumptions: bool = False,
+) -> None:
+    """Write the files asked for (a folder has all of them), then print the report."""
+    from reports.report_files import write_report_folder, write_table_csv
+    from reports.report_page import write_report_page
+    from reports.report_text import print_report
+
+    save_json(json, dict(report.data))
+    if csv is not None:
+        write_table_csv(csv, report.table())
+    if page is not None:
+        write_report_page(page, report, command_line())
+    files = [] if out is None else write_report_folder(out, report, command_line())
+    print_report(console(), report, assumptions=assumptions)
+    for path in files[:-1]:
+        console().print(f"wrote {path}", soft_wrap=True)
+    for made in (page, *files[-1:]):
+        if made is not None:
+            console().print(f"Open the report in a browser: {made.resolve()}", soft_wrap=True)
 
 
 def command_line() -> str:

@@ -436,7 +436,7 @@ def _write(
     files = {"All figures (JSON)": out / "prefix.json"}
     save_json(files["All figures (JSON)"], data)
     page = out / "prefix.html"
-    write_comparison_page(
+    figures = write_comparison_page(
         page,
         ComparisonPage(
             title=trace.name,
@@ -448,9 +448,10 @@ def _write(
             assumptions=data["assumptions"],
             files=files,
             command=command_line(),
+            data=data,
         ),
     )
-    return [*files.values(), page]
+    return [*files.values(), *figures, page]
 
 
 def _print(

@@ -25,14 +25,14 @@ ORDER = (
     *("basis", "engine", "deployment", "capacity", "kernels", "count", "cost", "calibration"),
     *("cache", "evaluate", "prefix", "prove", "serve", "sweep", "plan"),
 )
-STUDIES = ("address", "claims", "indexer", "layout", "offload", "whatif")
+STUDIES = ("address", "claims", "compare", "indexer", "layout", "offload", "whatif")
 # A study of published figures reruns another one.
 OF_STUDIES = {("claims", "offload")}
 # Library -> folders that are its home.
 HOMES = {
     "simpy": ("hwmodels", "simulator"),
     "pandas": ("reports", "simulator/cli"),
-    "plotly": ("reports", "simulator/cli"),
+    "plotly": (),
     "pyarrow": ("reports", "simulator"),
     "perfetto": ("reports",),
     "typer": ("simulator/cli",),

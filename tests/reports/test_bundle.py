@@ -19,12 +19,12 @@ def test_every_link_of_the_page_leads_to_a_file(tmp_path: Path) -> None:
     steps = [("Decode", make_step(layers=4)), ("Prefill 8k", make_step(layers=4, phase="prefill"))]
     files = write_report(tmp_path / "new" / "out", steps, proof=make_proof())
     html = files.page.read_text(encoding="utf-8")
-    body = html[: html.index("<script")]  # plotly has links of its own in its text
+    body = html[: html.index("<script")]
     links = re.findall(r'<a href="([^"#]+)"', body)
-    assert len(links) == 9
+    assert len(links) == 13
     assert {files.page.parent / link for link in links} == set(files.linked.values())
     assert all(path.stat().st_size for path in files.linked.values())
-    assert len(list(files.page.parent.iterdir())) == 10
+    assert len(list(files.page.parent.iterdir())) == 14
     step = json.loads((files.page.parent / "prefill-8k.json").read_text())
     assert step["question"]["phase"] == "prefill"
 

@@ -1,0 +1,32 @@
+"""Every kind of report: which function makes it of which records. A new kind is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from reports.report import Report
+
+# Kind -> where its function is; loaded when asked for, since each needs its own part of v4sim.
+REPORTS: dict[str, str] = {
+    "bandwidth": "reports.memory_page:memory_report",
+    "capacity": "reports.capacity_report:capacity_report",
+    "claims": "reports.claims_report:claims_report",
+    "compare": "reports.compare_report:compare_report",
+    "explain": "reports.explain_report:explain_report",
+    "indexer": "reports.indexer_page:indexer_report",
+    "layout": "reports.layout_page:layout_report",
+    "offload": "reports.offload_page:offload_report",
+    "prefix": "reports.prefix_page:comparison_report",
+    "serve": "reports.serve_bundle:serve_report",
+    "serving-claims": "reports.claims_report:serving_claims_report",
+    "step": "reports.step_report:step_report",
+    "validate": "reports.validation_page:validation_report",
+}
+
+
+def report_maker(kind: str) -> Callable[..., Report]:
+    """The function that makes reports of a kind."""
+    module, _, name = REPORTS[kind].partition(":")
+    maker: Callable[..., Report] = getattr(import_module(module), name)
+    return maker

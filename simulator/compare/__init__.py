@@ -1,0 +1,1 @@
+"""Answers side by side: what differs in what was asked, and where the time differs."""
