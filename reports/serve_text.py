@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.memory_text import TextTable
-from reports.quantity import count_text, number_text, scaled_text, share_text
+from reports.quantity import count_text, number_text, scaled_text, share_text, traffic_text
 from reports.served import Served
 from simulator.basis.units import format_rate
 from simulator.engine.default_engine import engine_text
@@ -88,6 +88,23 @@ def alarms(served: Served) -> list[str]:
     if counts.unfinished:
         found.append(f"{count_text(counts.unfinished, 'request')} never ended")
     return found
+
+
+def transfer_sentence(served: Served) -> str | None:
+    """What goes from prefill to decode replicas, how much a request, and how long that takes."""
+    found = served.run.transfers
+    if found is None or not found.requests:
+        return None
+    largest = sorted(found.pool_bytes.items(), key=lambda item: -item[1])
+    parts = [f"{name} {share_text(taken, found.sent_bytes)}" for name, taken in largest if taken]
+    how = "layer by layer beside the prompt" if found.by_layer else "when the prompt is done"
+    return (
+        f"From prefill to decode: {traffic_text(found.sent_bytes / found.requests)} of state a "
+        f"request in the mean ({', '.join(parts)}), sent {how} at "
+        f"{format_rate(found.link_bytes_per_s, 'B/s')} a data rank: a request waits "
+        f"{found.mean_wait_s * 1e3:,.3g} ms for it in the mean; "
+        f"{traffic_text(found.sent_bytes)} in all for {count_text(found.requests, 'request')}."
+    )
 
 
 def serve_tables(served: Served) -> list[TextTable]:

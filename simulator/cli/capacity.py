@@ -9,12 +9,14 @@ import typer
 
 from simulator.basis.errors import UnsupportedError
 from simulator.cli.deployment_options import takes_deployment
+from simulator.cli.launch_option import agreed, launch_json, launch_text
 from simulator.cli.options import JsonFile, console, save_json
 
 
 @takes_deployment()
 def capacity(
     deployment: Mapping[str, Any],
+    launch: Any,
     context: Annotated[
         str, typer.Option(help="Tokens of a request, or a mix: 8192:0.7,131072:0.3.")
     ] = "131072",
@@ -22,8 +24,12 @@ def capacity(
         int | None, typer.Option(help="Concurrent requests wanted, on all replicas.")
     ] = None,
     in_flight_tokens: Annotated[
-        int, typer.Option(help="Most tokens of a step (max batched tokens, or chunk).")
-    ] = 8192,
+        int | None,
+        typer.Option(
+            help="Most tokens of a step (max batched tokens, or chunk) [default: the engine's on "
+            "the chip]."
+        ),
+    ] = None,
     draft_tokens: Annotated[
         int, typer.Option(help="Speculative tokens of a step and request; 0: none.")
     ] = 0,
@@ -39,6 +45,9 @@ def capacity(
     from simulator.capacity.capacity_question import ask_capacity
     from simulator.capacity.verdict import UNSUPPORTED, judge
 
+    if launch is not None:
+        in_flight_tokens = agreed("--in-flight-tokens", in_flight_tokens, launch.step_tokens)
+        draft_tokens = agreed("--draft-tokens", draft_tokens, launch.drafts, 0)
     try:
         question = ask_capacity(
             **deployment,
@@ -46,13 +55,21 @@ def capacity(
             requests=requests,
             in_flight_tokens=in_flight_tokens,
             draft_tokens=draft_tokens,
+            running_requests=launch and launch.running_requests,
         )
+        if launch is not None:
+            launch.refuse_beyond(question.longest_context)
         answer = capacity_of(question)
     except UnsupportedError as error:
+        if launch is not None:
+            error.message = launch.worded(error.message)
         console().print(f"unsupported: {error.message}", soft_wrap=True)
         save_json(json, {"verdict": "unsupported", "sentence": error.message})
         return UNSUPPORTED
-    verdict = judge(answer)
-    save_json(json, capacity_to_json(answer, verdict))
+    verdict = judge(answer, hangs_on=True)
+    told = {} if launch is None else {"launch": launch_json(launch)}
+    save_json(json, capacity_to_json(answer, verdict) | told)
+    if launch is not None:
+        console().print(launch_text(launch), soft_wrap=True)
     print_capacity(console(), answer, verdict)
     return verdict.exit_code

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from simulator.basis.errors import V4SimError
+from simulator.cli.launch_option import LaunchCommand, read_launch_of
 from simulator.engine.default_engine import DEFAULT_ENGINE
 
 _GROUP = "Deployment"
@@ -108,20 +110,25 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
     """Give a command the options of a deployment, but for some, in place of its `deployment`.
 
     The command gets them as a mapping for `ask_deployment`. `defaults` are those of this command.
+    A command with a parameter `launch` also takes `--launch`, and gets that as it was read.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         names = [name for name in OPTIONS if name not in without]
-        own = inspect.signature(command, eval_str=True).parameters
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        launches = own.pop("launch", None) is not None
+        usual = {name: defaults.get(name, OPTIONS[name][1]) for name in names}
         parameters = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 annotation=OPTIONS[name][0],
-                default=defaults.get(name, OPTIONS[name][1]),
+                default=usual[name],
             )
             for name in names
         ]
+        if launches:
+            parameters = _with_launch(parameters)
         parameters += [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, parameter in own.items()
@@ -131,7 +138,14 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
         def run(**given: Any) -> Any:
             asked = {name: given.pop(name) for name in names}
             _check_constants(asked.get("chip"))
-            return command(deployment=asked, **given)
+            if launches:
+                asked, given["launch"] = read_launch_of(given.pop("launch"), asked, usual)
+            try:
+                return command(deployment=asked, **given)
+            except V4SimError as error:
+                if given.get("launch") is not None:
+                    error.message = given["launch"].worded(error.message)
+                raise
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -139,6 +153,19 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
         return run
 
     return decorate
+
+
+def _with_launch(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters with `--launch`, which may name the model."""
+    text = "Model or Hugging Face name, or path (YAML, JSON) [required without --launch]."
+    free = [
+        p.replace(annotation=_option(str | None, text), default=None) if p.name == "model" else p
+        for p in parameters
+    ]
+    launch = inspect.Parameter(
+        "launch", inspect.Parameter.KEYWORD_ONLY, annotation=LaunchCommand, default=None
+    )
+    return [*free, launch]
 
 
 def _check_constants(chip: str | None) -> None:
