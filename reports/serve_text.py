@@ -146,18 +146,19 @@ def _load(served: Served) -> TextTable:
     rows = (
         ("requests", f"{counts.finished:,}", f"{rates.requests_per_s:.3g}", _DASH),
         _tokens("input tokens", counts.input_tokens, served),
-        _tokens("of them hit", counts.hit_tokens, served),
+        _tokens("of these, prefix hits", counts.hit_tokens, served),
         _tokens("computed for prompts", counts.computed_tokens, served),
-        _tokens("of them again", counts.recomputed_tokens, served),
+        _tokens("of these, recomputed", counts.recomputed_tokens, served),
         _tokens("output tokens", counts.output_tokens, served),
         ("preemptions", f"{counts.preemptions:,}", _DASH, _DASH),
         ("steps", f"{counts.steps:,}", f"{steps_s:.3g}", _DASH),
     )
     return TextTable(
         title="Load",
-        note=f"Over {number_text(rates.span_s)} s from the first arrival to the last token; lanes "
-        f"are busy {share_text(rates.busy_share, 1)} of it, and {number_text(rates.in_system)} "
-        f"requests are in the system on average. {use_sentence(served)}".strip(),
+        note=f"Over {number_text(rates.span_s)} s from the first arrival to the last token; "
+        f"replicas are busy {share_text(rates.busy_share, 1)} of it, and "
+        f"{number_text(rates.in_system)} requests are in the system on average. "
+        f"{use_sentence(served)}".strip(),
         headings=("", "in all", "a second", "a second\nand chip"),
         rows=rows,
     )

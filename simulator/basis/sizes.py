@@ -6,6 +6,8 @@ import re
 
 from simulator.basis.errors import InputError
 
+# What every help of such an option says.
+SIZES = "(128K = 131,072, 1M = 1,048,576)"
 KIBI, MEBI = 2**10, 2**20
 _FACTORS = {"": 1, "k": KIBI, "m": MEBI}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError, UndividedError
+from simulator.basis.sizes import read_tokens
 from simulator.basis.whole import within
 from simulator.deployment import Deployment, Formats, ask_deployment
 from simulator.engine.cache_layout import CacheLayout, OutsideCache
@@ -172,11 +173,12 @@ def read_contexts(text: str, config: ModelConfig) -> tuple[ContextShare, ...]:
     for item in text.split(","):
         tokens, _, weight = item.strip().partition(":")
         try:
-            part = ContextShare(context_tokens=int(tokens), share=float(weight or 1))
-        except ValueError:
+            share = float(weight or 1)
+            part = ContextShare(context_tokens=read_tokens(tokens), share=share)
+        except (ValueError, InputError):
             raise InputError(
-                f"context {item.strip()!r} cannot be read; give tokens, such as 131072, or a mix, "
-                "such as 8192:0.7,131072:0.3"
+                f"context {item.strip()!r} cannot be read; give tokens, such as 131072 or 128K, or "
+                "a mix, such as 8192:0.7,131072:0.3"
             ) from None
         within("context", part.context_tokens, 1, MOST_TOKENS)
         longest = config.max_position_embeddings

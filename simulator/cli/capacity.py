@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from simulator.basis.errors import UnsupportedError
+from simulator.basis.sizes import SIZES
 from simulator.cli.deployment_options import takes_deployment
 from simulator.cli.launch_option import agreed, launch_json, launch_text
 from simulator.cli.options import JsonFile, console, save_json
@@ -18,7 +19,11 @@ def capacity(
     deployment: Mapping[str, Any],
     launch: Any,
     context: Annotated[
-        str, typer.Option(help="Tokens of a request, or a mix: 8192:0.7,131072:0.3.")
+        str,
+        typer.Option(
+            metavar="TOKENS",
+            help=f"Tokens of a request, or a mix: 8K:0.7,128K:0.3 {SIZES}.",
+        ),
     ] = "131072",
     requests: Annotated[
         int | None, typer.Option(help="Concurrent requests wanted, on all replicas.")

@@ -13,6 +13,7 @@ from reports.quantity import share_text
 from simulator.basis.errors import InputError, unknown_name
 from simulator.cli.claims_measured import say_effects, say_fused, say_measured
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from simulator.claims.claim import ClaimResult
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def say_serving(only: Sequence[str], out: Path | None, json: Path | None) -> bool:
     """Run the rows and print them; False where a figure leaves its band."""
     from reports.serving_claims_text import serving_columns, serving_records, setting_lines
-    from reports.text_table import text_table, wrapped
+    from reports.text_table import print_table, wrapped
     from simulator.claims.serving_row import serving_rows
 
     rows, sources = serving_rows()
@@ -32,7 +33,7 @@ def say_serving(only: Sequence[str], out: Path | None, json: Path | None) -> boo
     files = [] if out is None else _write(rows, out)
     save_json(json, {"serving": serving_records(found, sources)})
     width = console().width
-    console().print(text_table(serving_columns(found), width))
+    print_table(console(), serving_columns(found))
     console().print("\nRuns, and why ours differs by more than its band (without one: by 30 %)")
     for line in setting_lines(found, sources):
         console().print(wrapped(line, width, 2), style="dim")
@@ -60,24 +61,13 @@ def _chosen(rows: Sequence[ServingRow], only: Sequence[str]) -> tuple[ServingRow
 
 def _compared(rows: Sequence[ServingRow]) -> list[Compared]:
     """All figures; which run it is, on standard error."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from simulator.claims.serving import compare_row
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    stderr = error_console()
     found: list[Compared] = []
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("", total=len(rows))
-        for row in rows:
-            bar.update(task, description=f"serving {row.name}")
+    with progress("serving", len(rows)) as tick:
+        for place, row in enumerate(rows):
+            tick(place, what=f"serving {row.name}")
             found += compare_row(row)
-            bar.advance(task)
     return found
 
 

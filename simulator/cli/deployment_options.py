@@ -15,8 +15,29 @@ from simulator.engine.default_engine import DEFAULT_ENGINE
 _GROUP = "Deployment"
 
 
-def _option(kind: Any, text: str, *names: str) -> Any:
-    return Annotated[kind, typer.Option(*names, help=text, rich_help_panel=_GROUP)]
+def _option(kind: Any, text: str, *names: str, known: Any = None) -> Any:
+    return Annotated[
+        kind, typer.Option(*names, help=text, rich_help_panel=_GROUP, autocompletion=known)
+    ]
+
+
+def _models(incomplete: str) -> list[str]:
+    """Names that a shell may complete; so the next ones."""
+    from workloads.deepseek_v4.config import list_models
+
+    return [name for name in list_models() if name.startswith(incomplete)]
+
+
+def _chips(incomplete: str) -> list[str]:
+    from hwmodels.chip import list_chips
+
+    return [name for name in list_chips() if name.startswith(incomplete)]
+
+
+def _engines(incomplete: str) -> list[str]:
+    from simulator.engine.profile import list_profiles
+
+    return [name for name in list_profiles() if name.startswith(incomplete)]
 
 
 Engine = Annotated[
@@ -25,6 +46,7 @@ Engine = Annotated[
         help="Whose kernels and cache layout: a profile's name, or path to YAML [default: "
         f"{DEFAULT_ENGINE}; ascend on Ascend chips].",
         rich_help_panel=_GROUP,
+        autocompletion=_engines,
     ),
 ]
 Edits = Annotated[
@@ -39,10 +61,13 @@ Edits = Annotated[
 # Name of each option: its type and help, and its default (none: it has to be given).
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "model": (
-        _option(str, "Model or Hugging Face name, or path (YAML, JSON)."),
+        _option(str, "Model or Hugging Face name, or path (YAML, JSON).", known=_models),
         inspect.Parameter.empty,
     ),
-    "chip": (_option(str, "Chip name, or path to a YAML file."), inspect.Parameter.empty),
+    "chip": (
+        _option(str, "Chip name, or path to a YAML file.", known=_chips),
+        inspect.Parameter.empty,
+    ),
     "edits": (Edits, None),
     "count": (_option(int, "Chips; count = tp x dp x pp."), 1),
     "tp": (_option(int | None, "Tensor-parallel degree [default: what dp and pp leave]."), None),
@@ -159,7 +184,9 @@ def _with_launch(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]
     """The parameters with `--launch`, which may name the model."""
     text = "Model or Hugging Face name, or path (YAML, JSON) [required without --launch]."
     free = [
-        p.replace(annotation=_option(str | None, text), default=None) if p.name == "model" else p
+        p.replace(annotation=_option(str | None, text, known=_models), default=None)
+        if p.name == "model"
+        else p
         for p in parameters
     ]
     launch = inspect.Parameter(

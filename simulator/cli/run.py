@@ -10,7 +10,7 @@ import typer
 
 from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import Engine
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import JsonFile, console, error_console, save_json, tokens_option
 
 if TYPE_CHECKING:
     from simulator.evaluate.formats_run import FormatsResult, Prompt
@@ -51,7 +51,8 @@ def run(
     engine: Engine = None,
     batch: Annotated[int, typer.Option(help="Requests of the costed decode step.")] = 1,
     context: Annotated[
-        int | None, typer.Option(help="Tokens of each of them [default: those of the prompt].")
+        int | None,
+        tokens_option("--context", "Tokens of each of them", "those of the prompt"),
     ] = None,
     drafts: Annotated[
         int,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +15,15 @@ from simulator.cli.options import (
     console,
     error_console,
     save_json,
+    tokens_option,
 )
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from reports.memory_text import TextTable
     from reports.served import Served
     from simulator.engine.launch import Launch
-    from simulator.serve.run import Progress, ServingRun
+    from simulator.serve.run import ServingRun
     from simulator.serve.scenario import Scenario
 
 DOES_NOT_FIT = 3
@@ -87,12 +87,12 @@ def serve(
     ] = None,
     input_tokens: Annotated[
         int,
-        typer.Option(
-            "--input", help="Nominal input length, as the tool reads it.", rich_help_panel=_LIKE
+        tokens_option(
+            "--input", "Nominal input length, as the tool reads it", rich_help_panel=_LIKE
         ),
     ] = 1024,
     output_tokens: Annotated[
-        int, typer.Option("--output", help="Nominal output length.", rich_help_panel=_LIKE)
+        int, tokens_option("--output", "Nominal output length", rich_help_panel=_LIKE)
     ] = 1024,
     concurrency: Annotated[
         int | None, typer.Option(help="Requests at once [default: all].", rich_help_panel=_LIKE)
@@ -153,6 +153,9 @@ def serve(
             asked, launched = launched_scenario(scenario, changes or [], launch)
     if launched is not None:
         console().print(launch_text(launched), soft_wrap=True)
+    if like is not None:
+        lengths = f"{input_tokens:,} input and {output_tokens:,} output tokens"
+        console().print(f"Like {like}: requests of {lengths}, nominal.", soft_wrap=True)
     from reports.served import served
 
     try:
@@ -189,27 +192,10 @@ def _run(scenario: Scenario | str, changes: list[str]) -> ServingRun:
 
     asked = open_scenario(scenario, changes) if isinstance(scenario, str) else scenario
     prices_for(asked)  # a price that is not known is said before any work
-    with _progress(asked.name) as progress:
-        run = run_scenario(asked, progress=progress)
+    with progress(f"serving {asked.name}") as tick:
+        run = run_scenario(asked, progress=tick)
     require_finished(run)
     return run
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Progress]:
-    """A bar on standard error; it goes when the run is over."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    stderr = error_console()
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(f"serving {name}", total=None)
-        yield lambda ended, of: bar.update(task, completed=ended, total=of)
 
 
 def _answer(served: Served, out: Path | None, json: Path | None) -> None:

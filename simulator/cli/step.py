@@ -19,6 +19,7 @@ from simulator.cli.options import (
     error_console,
     save_json,
     say_files,
+    tokens_option,
     write_files,
 )
 
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from workloads.run_stats import RunStats
 
 Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
-Context = Annotated[int, typer.Option(help="Tokens of a request after the step.")]
+Context = Annotated[int, tokens_option("--context", "Tokens of a request after the step")]
 Phase = Annotated[str, typer.Option(help="decode or prefill.")]
 NewTokens = Annotated[
-    int | None, typer.Option(help="Prefill: new tokens of a request [default: the context].")
+    int | None,
+    tokens_option("--new-tokens", "Prefill: new tokens of a request", "the context"),
 ]
 Fidelity = Annotated[str, typer.Option(help="roofline, tile or cycle.")]
 Kernels = Annotated[
