@@ -28,6 +28,7 @@ from simulator.cli import (
     demo,
     glossary,
     indexer,
+    init,
     layout,
     models,
     offload,
@@ -79,6 +80,7 @@ app.command("offload")(offload.offload)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)
+app.command("init")(init.init)
 app.command("glossary")(glossary.glossary)
 with_constants(app)
 with_panels(app)
