@@ -31,7 +31,8 @@ def plan(
     question: Annotated[
         str,
         typer.Argument(
-            metavar="QUESTION", help="Path to YAML, or one that ships: agents, chat, documents."
+            metavar="QUESTION",
+            help="Path to YAML, or one that ships: agents, chat, documents, small.",
         ),
     ],
     out: Annotated[
