@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,7 @@ def capacity(
     --model v4-flash --chip b200 --count 8 --dp 8 --context 1048576 --engine vllm-0.33
     """
     from reports.capacity_text import capacity_to_json, print_capacity
+    from reports.text_table import wrapped
     from simulator.capacity.capacity import capacity_of
     from simulator.capacity.capacity_question import ask_capacity
     from simulator.capacity.verdict import UNSUPPORTED, judge
@@ -72,9 +74,11 @@ def capacity(
         save_json(json, {"verdict": "unsupported", "sentence": error.message})
         return UNSUPPORTED
     verdict = judge(answer, hangs_on=True)
+    if launch is not None:
+        verdict = replace(verdict, sentence=launch.worded(verdict.sentence))
     told = {} if launch is None else {"launch": launch_json(launch)}
     save_json(json, capacity_to_json(answer, verdict) | told)
     if launch is not None:
-        console().print(launch_text(launch), soft_wrap=True)
+        console().print(wrapped(launch_text(launch), console().width))
     print_capacity(console(), answer, verdict)
     return verdict.exit_code

@@ -36,6 +36,7 @@ from simulator.cli import (
     prefix,
     run,
     serve,
+    show,
     step,
     sweep,
     trace,
@@ -81,6 +82,7 @@ app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)
 app.command("init")(init.init)
+app.command("show")(show.show)
 app.command("glossary")(glossary.glossary)
 with_constants(app)
 with_panels(app)

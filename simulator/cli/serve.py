@@ -152,7 +152,9 @@ def serve(
 
             asked, launched = launched_scenario(scenario, changes or [], launch)
     if launched is not None:
-        console().print(launch_text(launched), soft_wrap=True)
+        from reports.text_table import wrapped
+
+        console().print(wrapped(launch_text(launched), console().width))
     if like is not None:
         lengths = f"{input_tokens:,} input and {output_tokens:,} output tokens"
         console().print(f"Like {like}: requests of {lengths}, nominal.", soft_wrap=True)

@@ -116,6 +116,8 @@ def step(
 
 def _check_launch(launch: Launch, asked: AskedStep) -> None:
     """Refuse a step that the engine as launched does not take, and say what the command became."""
+    from reports.text_table import wrapped
+
     question, data = asked.question, asked.deployment.parallel.data
     launch.refuse_beyond(question.context)
     refuse_more(launch, question.batch, data)
@@ -127,7 +129,7 @@ def _check_launch(launch: Launch, asked: AskedStep) -> None:
             f"command says ({tokens - launch.step_tokens:,} too many); ask for a chunk with "
             "--new-tokens"
         )
-    console().print(launch_text(launch), soft_wrap=True)
+    console().print(wrapped(launch_text(launch), console().width))
 
 
 def _answer(

@@ -109,7 +109,8 @@ class Launch:
         """A refusal in which our options stand, with the flags of the command in their place."""
         for name, flag in self.flags.items():
             if flag.startswith("-") and name not in _OURS:
-                message = message.replace(f"--{name.replace('_', '-')} ", f"{flag} ")
+                typed = _TYPED.get(name, name).replace("_", "-")
+                message = message.replace(f"--{typed} ", f"{flag} ")
         return message
 
     def refuse_beyond(self, context: int) -> None:
@@ -301,6 +302,8 @@ def _drafts(given: str, text: str) -> int:
 
 # Options that a refusal is about even where a command says the same.
 _OURS = ("drafts",)
+# What `capacity` calls them.
+_TYPED = {"step_tokens": "in_flight_tokens"}
 _OPTIONS = {
     "step_tokens": "tokens a step",
     "running_requests": "requests at once",
@@ -410,6 +413,9 @@ def _read(
     lines = []
     for what, said in found.said.items():
         key = same.get(what, what)
+        if what == "ranks" and options["dp"] > 1:
+            lines.append(f"{said} is --tp {options['tp']} x --dp {options['dp']}")
+            continue
         if own.get(key) is not None:
             lines.append(f"{said} is {own[key]:,} {_OPTIONS[key]}".replace("drafts --", "--"))
         elif key in options:
