@@ -40,6 +40,7 @@ from simulator.cli import (
     step,
     sweep,
     trace,
+    ui,
     validate,
     verify,
     whatif,
@@ -83,6 +84,7 @@ app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)
 app.command("init")(init.init)
 app.command("show")(show.show)
+app.command("ui")(ui.ui)
 app.command("glossary")(glossary.glossary)
 with_constants(app)
 with_panels(app)
