@@ -80,7 +80,7 @@ def _by_value(message: str, signature: inspect.Signature, values: Mapping[str, A
                 or bare
                 or opens
                 or in_words
-                or (len(value) > 60 and value[:40] in message)
+                or (len(value) > 60 and "/" not in value[:40] and value[:40] in message)
                 or any(part in quoted for part in parts)
             ):
                 return f"{_spelt(signature, name)} {_short(whole)}"
