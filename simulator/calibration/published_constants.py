@@ -33,7 +33,8 @@ class FittedConstant:
     """A fitted constant of one architecture; `rows_of` is the family whose rows it was fitted to.
 
     The value is the stored one; `low` and `high` bound the fit; `standard_error` is that of its
-    logarithm, and rows that say less of it than a factor of 1.6 do not identify it.
+    logarithm (None where one row alone fixes it), and rows that say less of it than a factor of 1.6
+    do not identify it.
     """
 
     family: str
@@ -46,7 +47,7 @@ class FittedConstant:
     high: float
     rows_of: str
     rows: int
-    standard_error: float
+    standard_error: float | None
     identified: bool
 
     @property
@@ -100,7 +101,7 @@ def fitted_constants() -> list[FittedConstant]:
             high=constant.high,
             rows_of=name,
             rows=fit.rows,
-            standard_error=fit.standard_errors[constant.name],
+            standard_error=fit.standard_errors.get(constant.name),
             identified=constant.name not in fit.not_identified,
         )
         for name, family in FAMILIES.items()

@@ -301,7 +301,9 @@ def _list_constants() -> dict[str, Any]:
             together = f", fitted with {c.rows_of}" if c.family != c.rows_of else ""
             _print(f"{title}: {c.rows:,} rows{together}")
         bound = " at its bound" if c.at_bound else ""
-        error = "not identified" if not c.identified else f"+- {c.standard_error:.1%}"
+        error = (
+            f"+- {c.standard_error:.1%}" if c.standard_error and c.identified else "not identified"
+        )
         _print(
             f"  {c.name:<27} {c.value:>10.4g} {c.unit:<6} fitted    {error:<14} "
             f"[{c.low:g} to {c.high:g}]{bound}  {c.meaning}"
