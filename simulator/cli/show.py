@@ -25,7 +25,7 @@ def show(
     save_json(json, record)
     now = ours()
     other = "" if record["version"] == now else f"; this is {now}, which may answer otherwise"
-    console().print(f"$ {shlex.join(record['command'])}", style="bold", soft_wrap=True)
+    console().print(f"command: {shlex.join(record['command'])}", style="bold", soft_wrap=True)
     console().print(f"v4sim {record['version']}{other}", style="dim", soft_wrap=True)
     for entry in record["inputs"]:
         console().print(f"input {_told(run, entry)}", style="dim", soft_wrap=True)

@@ -112,15 +112,15 @@ def output(command: str) -> list[str]:
     plain = whole.startswith("v4sim ") and not re.search(r"[|><]|&&", whole.replace("->", ""))
     told = _own(words[1:]) if plain else _shell(whole)
     lines = [line.rstrip() for line in told.splitlines()]
+    if cut is not None and cut[1] == "head":
+        lines = lines[: int(cut[2])]
+    elif cut is not None and cut[1] == "tail":
+        lines = lines[-int(cut[2]) :]
+    elif cut is not None:
+        lines = lines[int(cut[3]) - 1 : int(cut[4])]
     while lines and not lines[-1]:
         lines.pop()
-    if cut is None:
-        return lines
-    if cut[1] == "head":
-        return lines[: int(cut[2])]
-    if cut[1] == "tail":
-        return lines[-int(cut[2]) :]
-    return lines[int(cut[3]) - 1 : int(cut[4])]
+    return lines
 
 
 def _own(words: list[str]) -> str:

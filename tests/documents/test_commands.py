@@ -30,6 +30,12 @@ def test_the_readme_is_short_and_has_commands() -> None:
     }
 
 
+def test_no_document_names_a_folder_of_one_machine() -> None:
+    for path in documents():
+        text = path.read_text()
+        assert masked(text) == text.replace("v4sim 0.1.0", "v4sim #"), path
+
+
 def test_masks_hide_what_differs_by_run_alone() -> None:
     assert masked("wrote /tmp/abc/x.json") == masked("wrote /tmp/def/y.json")
     assert masked("takes 17.84 ms") == "takes 17.84 ms"

@@ -33,7 +33,7 @@ def test_a_run_is_printed_again_with_its_inputs(capsys, monkeypatch, tmp_path) -
     code, again, _ = run(capsys, monkeypatch, "show", "run")
     assert code == 0
     assert first.rstrip() in again
-    assert again.startswith("$ v4sim serve my-scenario.yaml --set traffic.made.requests=20")
+    assert again.startswith("command: v4sim serve my-scenario.yaml --set traffic.made.requests=20")
     kept["my-prices.yaml"].write_text("other")
     assert "changed since" in run(capsys, monkeypatch, "show", "run")[1]
 
