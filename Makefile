@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all fuzz laws validation bench clean
+.PHONY: demo test test-all docs fuzz laws validation bench clean
 
 demo: .venv/installed
 	$(BIN)/v4sim demo --out out/demo
@@ -16,6 +16,13 @@ test: .venv/tests-installed
 # Everything of which `make test` runs a seeded tenth, too.
 test-all: export V4SIM_WHOLE = 1
 test-all: test
+
+# Runs every command of the README and docs/ and fails where one prints something else, which it then
+# has put in; makes the reference from the code, and the site under out/site.
+docs: .venv/docs-installed
+	$(BIN)/python -m tests.documents.reference
+	$(BIN)/mkdocs build --quiet --strict --site-dir out/site
+	$(BIN)/python -m tests.documents.console --check
 
 # Mutated files and options of every command; each new fault is kept under tests/fuzz/found.
 N ?= 1000
@@ -45,6 +52,10 @@ bench: .venv/tests-installed
 .venv/tests-installed: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch .venv/installed $@
+
+.venv/docs-installed: .venv/tests-installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
 
 clean:
 	rm -rf .venv out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,10 +42,12 @@ def write_report(
     proof: ProofLine | None = None,
     command: str = "",
     shown: Sequence[ShownKernel] = (),
+    more: Mapping[str, str] | None = None,
 ) -> ReportFiles:
     """Write the page, a timeline of all steps, and tables and JSON of each, named by its title.
 
-    The timeline has the lanes of kernels that are `shown` on the machine.
+    The timeline has the lanes of kernels that are `shown` on the machine. `more`: sections of the
+    page after the steps, by name.
     """
     folder = Path(directory)
     try:
@@ -62,7 +64,7 @@ def write_report(
         files["Timeline"] = Path(apart) / TIMELINE_NAME
         write_timeline(steps, files["Timeline"], shown)
         page = Path(apart) / PAGE_NAME
-        write_page(page, steps, proof=proof, files=files, command=command)
+        write_page(page, steps, proof=proof, files=files, command=command, more=more)
         moved = {label: _move(path, folder) for label, path in files.items()}
         return ReportFiles(page=_move(page, folder), linked=moved)
 

@@ -9,6 +9,7 @@ from reports.text_table import TextColumn, left_out, text_table
 from simulator.basis.assumptions import assumptions_of
 from simulator.capacity import exact_fit, rank_memory, window_fit
 from simulator.capacity.capacity import Capacity, _mixed_limits
+from simulator.capacity.flips import flip_sentence
 from simulator.capacity.verdict import GIB, Change, Verdict, mix_text, short_bytes
 from simulator.engine.cited import Cited
 from simulator.engine.default_engine import engine_text
@@ -63,6 +64,8 @@ def print_capacity(console: Console, capacity: Capacity, verdict: Verdict) -> No
     for sentence in as_if_of(capacity):
         console.print(f"{sentence}.", soft_wrap=True)
     console.print(verdict.sentence, style="bold", soft_wrap=True)
+    if turns := flip_sentence(verdict.flips):
+        console.print(turns, soft_wrap=True)
     for title, table in capacity_tables(capacity):
         console.print()
         _print_table(console, title, table)
@@ -202,6 +205,10 @@ def capacity_to_json(capacity: Capacity, verdict: Verdict) -> dict[str, Any]:
         "cache_budget_bytes": capacity.budget_bytes,
         "limits": {limit.name: limit.requests for limit in capacity.limits},
         "contexts": [_context_to_json(capacity, i) for i in range(len(capacity.question.contexts))],
+        "flips": [
+            {"input": flip.name, "now": flip.now, "at": flip.at, "text": flip.text}
+            for flip in verdict.flips
+        ],
         "changes": [
             {"option": c.option, "about": c.about, "requests": c.requests, "fits": c.is_enough}
             for c in verdict.found

@@ -93,3 +93,54 @@ def _list(title: str, abouts: dict[str, str]) -> str:
         for name, about in abouts.items()
     )
     return f"<h4>{title}</h4><dl>{items}</dl>"
+
+
+SERVING = {
+    "TTFT": "time to first token: from the arrival of a request to its first output token",
+    "TPOT": "time per output token: what lies between the first and the last token of a request, "
+    "divided by the tokens after the first",
+    "goodput": "requests a second that meet every target (service levels) of the scenario",
+    "prefill": "the steps that compute a prompt; chunked where it is longer than a step takes",
+    "decode": "the steps that make output tokens, one a request, or more with drafts",
+    "replica": "one copy of the model with the chips that hold it",
+    "data rank": "a part of a replica with attention and KV cache of its own (data-parallel "
+    "attention); experts are shared",
+    "drafts": "tokens guessed ahead by MTP layers or a DSpark head, and verified in one step",
+    "chunk, tokens in flight": "most tokens that one step of an engine takes; memory is set aside "
+    "for them (max batched tokens in vLLM, chunked prefill size in SGLang)",
+    "memory share": "part of a chip's memory that an engine takes for weights, workspace and cache "
+    "(gpu-memory-utilization in vLLM, mem-fraction-static in SGLang)",
+}
+PREFIXES = {
+    "prefix hit": "tokens of a prompt whose state is in the cache, so that they are not computed",
+    "window policy": "which rows of the sliding window outlive their request: full keeps all, "
+    "periodic those at every so many tokens, boundary those at a prompt's end, junction those "
+    "where prompts part, zero none (they are replayed)",
+    "replay": "computing the last tokens of a hit again, to fill a window that was not kept",
+    "tier": "where cached prefixes are: HBM, host memory (DRAM), NVMe, remote storage",
+    "page": "the unit in which an engine hands out cache: a number of tokens, or of rows of a pool",
+    "granule": "the unit of a hit: prompts share a whole number of them",
+}
+TIMES = {
+    "roofline, tile, cycle": "how closely a step is looked at: bounds by bandwidth and math; "
+    "tiles, waves, latencies and streams; kernels run on a simulated machine",
+    "p10 to p90": "8 of 10 times on silicon are expected in this interval, which is read off rows "
+    "that no constant was fitted to",
+    "calibrated": "priced by a kernel family whose constants were fitted to measured kernels of "
+    "this chip",
+    "as if": "the engine does not do this, and is priced as though it did; not measured",
+    "Assumes": "an approximation that the answer rests on",
+}
+
+
+def glossary_groups() -> dict[str, dict[str, str]]:
+    """All terms that do not depend on a step, by group."""
+    kinds = {KIND_NAMES.get(key, key): about for key, about in KIND_ABOUTS.items()}
+    pools = ("window", "c4", "c4_index", "c4_state", "c4_index_state", "c128", "c128_state")
+    return {
+        "Steps": TERMS,
+        "Times": TIMES,
+        "Serving": SERVING,
+        "KV cache and prefixes": PREFIXES | {pool_name(pool): pool_about(pool) for pool in pools},
+        "Kinds of layer": kinds,
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.certainty import interval_text
-from reports.text_table import TextColumn, text_table
+from reports.text_table import TextColumn, print_table
 from simulator.basis.units import format_time_ps
 from simulator.cost.result import KernelRecord, StepResult
 
@@ -78,7 +78,7 @@ def kernel_list_json(result: StepResult) -> list[dict[str, Any]]:
 def print_kernels(console: Console, result: StepResult) -> None:
     """Print the list; columns that do not fit are left out, the nodes first."""
     listed = kernel_list(result)
-    console.print(text_table(_columns(listed), console.width))
+    print_table(console, _columns(listed))
 
 
 def _columns(listed: Sequence[ListedKernel]) -> list[TextColumn]:

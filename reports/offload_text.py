@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reports.offload_tables import offload_tables, small_percent
-from reports.text_table import text_table, wrapped
+from reports.text_table import print_table, wrapped
 from simulator.engine.default_engine import engine_text
 from simulator.offload.published import HISPARSE, WHY
 from simulator.offload.study import OffloadStudy
@@ -98,7 +98,7 @@ def print_offload(console: Console, study: OffloadStudy) -> None:
         console.print(wrapped(text, width))
     for title, columns in offload_tables(study):
         console.print(f"\n{title}", style="bold")
-        console.print(text_table(columns, width))
+        print_table(console, columns)
     if study.published:
         console.print()
         console.print(wrapped(f"Published: {HISPARSE.source}. {WHY}", width))

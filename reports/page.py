@@ -37,9 +37,13 @@ def write_page(
     proof: ProofLine | None = None,
     files: Mapping[str, Path | str] | None = None,
     command: str = "",
+    more: Mapping[str, str] | None = None,
 ) -> None:
-    """Write titled steps as one page. `files` are linked by label, relative to the page."""
-    write_text(path, page_html(path, steps, proof=proof, files=files, command=command))
+    """Write titled steps as one page. `files` are linked by label, relative to the page.
+
+    `more`: whole sections after the steps, by name.
+    """
+    write_text(path, page_html(path, steps, proof=proof, files=files, command=command, more=more))
 
 
 def page_html(
@@ -49,6 +53,7 @@ def page_html(
     proof: ProofLine | None = None,
     files: Mapping[str, Path | str] | None = None,
     command: str = "",
+    more: Mapping[str, str] | None = None,
 ) -> str:
     """The page as text; `path` is where it will stand, for links to files beside it."""
     assert steps, "a page needs at least one step"
@@ -57,6 +62,7 @@ def page_html(
         for number, (title, result) in enumerate(steps, 1)
     ]
     below = {
+        **{name.lower(): html for name, html in (more or {}).items()},
         "names": names_section([result for _, result in steps]),
         "files": _files(Path(path), files or {}),
         "assumptions": _assumptions(steps),

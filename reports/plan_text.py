@@ -57,8 +57,8 @@ def print_plan(
     if changes:
         _table(console, "The plan when things differ", _sensitivity_columns(changes))
     if result.tried:
-        _table(console, _tried_title(result), _tried_columns(result))
-    more = f"{result.skipped} dearer plans were not looked at; " if result.skipped else ""
+        _table(console, _tried_title(result), tried_columns(result))
+    more = f"{result.skipped} more expensive plans were not looked at; " if result.skipped else ""
     kept = f"{result.kept} outcomes were known from before; " if result.kept else ""
     ruled = f"{len(result.ruled_out)} candidates were ruled out by bounds"
     console.print()
@@ -90,7 +90,8 @@ def _tried_title(result: SearchResult) -> str:
     return f"Simulated plans ({which})"
 
 
-def _tried_columns(result: SearchResult) -> list[TextColumn]:
+def tried_columns(result: SearchResult) -> list[TextColumn]:
+    """Plans that were simulated, those that meet the targets first."""
     shown = sorted(result.tried, key=lambda outcome: not outcome.meets)[:_SHOWN]
     rows = [(outcome.label, *_cells(outcome)) for outcome in shown]
     headings = _headings(shown[0]) if shown else []

@@ -54,8 +54,25 @@ def serve_json(served: Served) -> dict[str, Any]:
         "lawful": served.summary.lawful,
         "resource_use": _use(served),
         "money": served.bill.to_json(),
+        **_transfers(served),
         "assumptions": list(served.assumptions),
         "notes": list(served.notes),
+    }
+
+
+def _transfers(served: Served) -> dict[str, Any]:
+    """What prefill replicas sent to decode ones; nothing where there are none."""
+    found = served.run.transfers
+    if found is None:
+        return {}
+    return {
+        "transfers": {
+            "requests": found.requests,
+            "sent_bytes": found.sent_bytes,
+            "pool_bytes": dict(found.pool_bytes),
+            "mean_wait_s": found.mean_wait_s,
+            "link_bytes_per_s": found.link_bytes_per_s,
+        }
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.memory_text import TextTable
-from reports.quantity import count_text, number_text, scaled_text, share_text
+from reports.quantity import count_text, number_text, scaled_text, share_text, traffic_text
 from reports.served import Served
 from simulator.basis.units import format_rate
 from simulator.engine.default_engine import engine_text
@@ -90,6 +90,23 @@ def alarms(served: Served) -> list[str]:
     return found
 
 
+def transfer_sentence(served: Served) -> str | None:
+    """What goes from prefill to decode replicas, how much a request, and how long that takes."""
+    found = served.run.transfers
+    if found is None or not found.requests:
+        return None
+    largest = sorted(found.pool_bytes.items(), key=lambda item: -item[1])
+    parts = [f"{name} {share_text(taken, found.sent_bytes)}" for name, taken in largest if taken]
+    how = "layer by layer beside the prompt" if found.by_layer else "when the prompt is done"
+    return (
+        f"From prefill to decode: {traffic_text(found.sent_bytes / found.requests)} of state a "
+        f"request in the mean ({', '.join(parts)}), sent {how} at "
+        f"{format_rate(found.link_bytes_per_s, 'B/s')} a data rank: a request waits "
+        f"{found.mean_wait_s * 1e3:,.3g} ms for it in the mean; "
+        f"{traffic_text(found.sent_bytes)} in all for {count_text(found.requests, 'request')}."
+    )
+
+
 def serve_tables(served: Served) -> list[TextTable]:
     """Latencies, load, and money."""
     tables = [_latencies(served), _load(served)]
@@ -129,18 +146,19 @@ def _load(served: Served) -> TextTable:
     rows = (
         ("requests", f"{counts.finished:,}", f"{rates.requests_per_s:.3g}", _DASH),
         _tokens("input tokens", counts.input_tokens, served),
-        _tokens("of them hit", counts.hit_tokens, served),
+        _tokens("of these, prefix hits", counts.hit_tokens, served),
         _tokens("computed for prompts", counts.computed_tokens, served),
-        _tokens("of them again", counts.recomputed_tokens, served),
+        _tokens("of these, recomputed", counts.recomputed_tokens, served),
         _tokens("output tokens", counts.output_tokens, served),
         ("preemptions", f"{counts.preemptions:,}", _DASH, _DASH),
         ("steps", f"{counts.steps:,}", f"{steps_s:.3g}", _DASH),
     )
     return TextTable(
         title="Load",
-        note=f"Over {number_text(rates.span_s)} s from the first arrival to the last token; lanes "
-        f"are busy {share_text(rates.busy_share, 1)} of it, and {number_text(rates.in_system)} "
-        f"requests are in the system on average. {use_sentence(served)}".strip(),
+        note=f"Over {number_text(rates.span_s)} s from the first arrival to the last token; "
+        f"replicas are busy {share_text(rates.busy_share, 1)} of it, and "
+        f"{number_text(rates.in_system)} requests are in the system on average. "
+        f"{use_sentence(served)}".strip(),
         headings=("", "in all", "a second", "a second\nand chip"),
         rows=rows,
     )

@@ -118,7 +118,12 @@ def proof_json(proof: ProofLine) -> dict[str, Any]:
 
 def write_json(path: Path | str, data: dict[str, Any]) -> None:
     """Write whole or not at all. One line a key, and one an element of a top-level list."""
-    write_text(path, "".join(_lines(data)))
+    write_text(path, json_text(data))
+
+
+def json_text(data: dict[str, Any]) -> str:
+    """The same text, with a line's end."""
+    return "".join(_lines(data))
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 _GAP = 2
@@ -83,6 +84,15 @@ def left_out(columns: Sequence[TextColumn], width: int) -> str:
     shown = fitting(columns, width)
     names = [" ".join(c.heading.split()) for c in columns if c not in shown]
     return f"No room at {width} columns for: {', '.join(names)}." if names else ""
+
+
+def print_table(
+    console: Console, columns: Sequence[TextColumn], *, total: bool = False, indent: int = 0
+) -> None:
+    """A table, and the columns that had no room."""
+    console.print(text_table(columns, console.width, total=total))
+    if missing := left_out(columns, console.width):
+        console.print(wrapped(missing, console.width, indent), style="dim")
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> str:

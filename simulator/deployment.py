@@ -16,6 +16,7 @@ from simulator.engine.cache_layout import AS_IF_STORED, CacheLayout, ChipNeed
 from simulator.engine.default_engine import default_engine
 from simulator.engine.entry_bytes import find_row_format
 from simulator.engine.exchange import with_exchange
+from simulator.engine.launch import usual_step_tokens
 from simulator.engine.physical_layout import check_pages
 from simulator.engine.profile import EngineProfile, find_profile, layout_of, on_cores
 from simulator.engine.sizing_rules import WindowSizing
@@ -50,7 +51,7 @@ class Deployment:
     `engine` is the user's word for `profile`, whose pages are those asked for; `layout` is how that
     stores the cache, with its pools sized as asked. `stages` are of a pipeline; `context_parallel`
     ranks of a tensor group share a request's entries. `memory_share`: what the engine takes of a
-    chip's memory.
+    chip's memory. `given_step_tokens`: most tokens of a data rank's step, None: the engine's own.
     """
 
     config: ModelConfig
@@ -65,6 +66,14 @@ class Deployment:
     stages: int = 1
     context_parallel: int = 1
     exchange: str | None = None
+    given_step_tokens: int | None = None
+
+    @property
+    def step_tokens(self) -> int:
+        """Most tokens of a data rank's step: as given, or the engine's own on the chip."""
+        if self.given_step_tokens is not None:
+            return self.given_step_tokens
+        return usual_step_tokens(self.profile.name, self.chip, self.parallel.data)
 
     @property
     def chips(self) -> int:
@@ -147,6 +156,7 @@ def ask_deployment(
     packed_keys: bool = False,
     memory_share: float | None = None,
     max_requests: int | None = None,
+    step_tokens: int | None = None,
     exchange: str | None = None,
     edits: Sequence[str] | None = None,
 ) -> Deployment:
@@ -154,8 +164,8 @@ def ask_deployment(
 
     `edits` change numbers of the chip, such as `memory.RC=60ns`, which is then named after them.
 
-    An engine that is not named is the chip's default, formats the engine's, experts those that the
-    chip multiplies. Raises UnsupportedError for what the engine cannot do.
+    An engine that is not named is the chip's default, formats and tokens a step are the engine's,
+    experts those that the chip multiplies. Raises UnsupportedError for what the engine cannot do.
     """
     config, spec = find_model(model), edited_chip(find_chip(chip), edits or ())
     named = default_engine(spec) if engine is None else engine
@@ -183,6 +193,9 @@ def ask_deployment(
         stages=pp,
         context_parallel=cp,
         memory_share=_share(memory_share, layout.memory.share),
+        given_step_tokens=None
+        if step_tokens is None
+        else within("step tokens", step_tokens, 1, 2**40),
     )
     check_pages(layout, model_state(config, formats.precision).regions, config.name)
     return found

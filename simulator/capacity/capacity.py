@@ -151,8 +151,17 @@ def _stage_capacity(
         reserve_bytes=question.chip.hbm_capacity_bytes - question.pool_bytes_allowed,
         budget_bytes=budget,
         fits=fits,
-        limits=_mixed_limits(question, fits),
+        limits=(*_mixed_limits(question, fits), *_running_limit(question)),
     )
+
+
+def _running_limit(question: CapacityQuestion) -> tuple[Limit, ...]:
+    """Requests that a scheduler lets run, whatever memory holds."""
+    most = question.running_requests
+    if most is None:
+        return ()
+    about = "the engine's own limit on requests that run"
+    return (Limit(name="running requests", requests=most * question.parallel.data, about=about),)
 
 
 def stage_geometry(question: CapacityQuestion, stage: Stage) -> CacheGeometry:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hwmodels.chip import ChipSpec
 from simulator.basis.errors import InputError, UndividedError
+from simulator.basis.sizes import read_tokens
 from simulator.basis.whole import within
 from simulator.deployment import Deployment, Formats, ask_deployment
 from simulator.engine.cache_layout import CacheLayout, OutsideCache
@@ -33,8 +34,10 @@ class CapacityQuestion:
     """A deployment and what it is to hold.
 
     `in_flight_tokens`: most tokens of a step, which a request holds before older ones are freed;
+    `follows_engine` says that they are those of the engine's steps, whatever its layout;
     `workspace_tokens`: those that workspace is set aside for, where it is for more.
-    `wanted_requests`: concurrent requests asked for, or None for as many as fit.
+    `wanted_requests`: concurrent requests asked for, or None for as many as fit;
+    `running_requests`: most that a replica lets run, where that is not for want of memory.
     """
 
     deployment: Deployment
@@ -44,10 +47,14 @@ class CapacityQuestion:
     mtp: bool = False
     wanted_requests: int | None = None
     workspace_tokens: int = 0
+    running_requests: int | None = None
+    follows_engine: bool = False
 
     def changed(self, **changes: Any) -> CapacityQuestion:
         """The question of a deployment that differs in some fields or formats."""
-        return replace(self, deployment=self.deployment.changed(**changes))
+        deployment = self.deployment.changed(**changes)
+        tokens = deployment.step_tokens if self.follows_engine else self.in_flight_tokens
+        return replace(self, deployment=deployment, in_flight_tokens=tokens)
 
     @property
     def config(self) -> ModelConfig:
@@ -130,13 +137,15 @@ def ask_capacity(
     *,
     contexts: str = "131072",
     requests: int | None = None,
-    in_flight_tokens: int = USUAL_STEP_TOKENS,
+    in_flight_tokens: int | None = None,
     draft_tokens: int = 0,
+    running_requests: int | None = None,
     **deployment: Any,
 ) -> CapacityQuestion:
     """Check and complete a question; every fault is one sentence.
 
-    `contexts`: tokens, or a mix such as `8192:0.7,131072:0.3`; `deployment` as of `ask_deployment`.
+    `contexts`: tokens, or a mix such as `8192:0.7,131072:0.3`; `deployment` as of `ask_deployment`,
+    whose tokens a step are in flight where no others are given.
     Raises UnsupportedError for what the engine or the model cannot do.
     """
     asked = ask_deployment(**deployment)
@@ -145,7 +154,11 @@ def ask_capacity(
     question = CapacityQuestion(
         deployment=asked,
         contexts=read_contexts(contexts, asked.config),
-        in_flight_tokens=within("in-flight tokens", in_flight_tokens, 1, MOST_TOKENS),
+        in_flight_tokens=asked.step_tokens
+        if in_flight_tokens is None
+        else within("in-flight tokens", in_flight_tokens, 1, MOST_TOKENS),
+        follows_engine=in_flight_tokens is None,
+        running_requests=running_requests,
         draft_tokens=drafts,
         mtp=drafts > 0 and asked.config.mtp_layers > 0,
         wanted_requests=None if requests is None else within("requests", requests, 1, MOST_TOKENS),
@@ -160,11 +173,12 @@ def read_contexts(text: str, config: ModelConfig) -> tuple[ContextShare, ...]:
     for item in text.split(","):
         tokens, _, weight = item.strip().partition(":")
         try:
-            part = ContextShare(context_tokens=int(tokens), share=float(weight or 1))
-        except ValueError:
+            share = float(weight or 1)
+            part = ContextShare(context_tokens=read_tokens(tokens), share=share)
+        except (ValueError, InputError):
             raise InputError(
-                f"context {item.strip()!r} cannot be read; give tokens, such as 131072, or a mix, "
-                "such as 8192:0.7,131072:0.3"
+                f"context {item.strip()!r} cannot be read; give tokens, such as 131072 or 128K, or "
+                "a mix, such as 8192:0.7,131072:0.3"
             ) from None
         within("context", part.context_tokens, 1, MOST_TOKENS)
         longest = config.max_position_embeddings

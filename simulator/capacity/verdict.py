@@ -9,6 +9,7 @@ from simulator.basis.errors import InputError
 from simulator.basis.whole import ceil_div
 from simulator.capacity.capacity import Capacity, capacity_of
 from simulator.capacity.capacity_question import USUAL_STEP_TOKENS, CapacityQuestion
+from simulator.capacity.flips import Flip, flips
 from simulator.capacity.rank_memory import cuts_weights
 from simulator.engine.sizing_rules import WindowSizing
 from workloads.parallel import ParallelLayout
@@ -128,6 +129,7 @@ def _settings(question: CapacityQuestion) -> Iterator[tuple[str, str, CapacityQu
                 replace(
                     question,
                     in_flight_tokens=tokens,
+                    follows_engine=False,
                     workspace_tokens=question.workspace_tokens * tokens // given,
                 ),
             )
@@ -210,15 +212,24 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`exit_code` 0 fits, 3 does not, 4 unsupported; `found` are the changes that help."""
+    """`exit_code` 0 fits, 3 does not, 4 unsupported; `found` are the changes that help.
+
+    `flips`: the inputs on which it hangs, the nearest first.
+    """
 
     exit_code: int
     sentence: str
     found: tuple[Change, ...] = ()
+    flips: tuple[Flip, ...] = ()
 
 
-def judge(capacity: Capacity) -> Verdict:
-    """Verdict on an answer, with what would free most."""
+def judge(capacity: Capacity, *, hangs_on: bool = False) -> Verdict:
+    """Verdict on an answer, with what would free most, and where it turns if that is asked for."""
+    plain = _judged(capacity)
+    return replace(plain, flips=flips(capacity)) if hangs_on else plain
+
+
+def _judged(capacity: Capacity) -> Verdict:
     found = changes(capacity)
     if capacity.is_enough:
         return Verdict(exit_code=FITS, sentence=_fits(capacity), found=found)

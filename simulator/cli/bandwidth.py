@@ -17,6 +17,7 @@ from simulator.cli.options import (
     console,
     error_console,
     save_json,
+    tokens_option,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def bandwidth(
         int | None, typer.Option(help="Kernels: requests of a chip [default: 64].")
     ] = None,
     context: Annotated[
-        int | None, typer.Option(help="Kernels: tokens of a request [default: 65536].")
+        int | None, tokens_option("--context", "Kernels: tokens of a request", "65536")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Sweep: write page, CSV and JSON here.")
@@ -337,7 +338,7 @@ def _write(
 
 
 def _print_table(table: TextTable) -> None:
-    from reports.text_table import TextColumn, text_table, wrapped
+    from reports.text_table import TextColumn, print_table, wrapped
 
     width = console().width
     console().print(f"\n{table.title}", style="bold")
@@ -352,4 +353,4 @@ def _print_table(table: TextTable) -> None:
         )
         for place, heading in enumerate(table.headings)
     ]
-    console().print(text_table(columns, width))
+    print_table(console(), columns)

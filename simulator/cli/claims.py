@@ -20,6 +20,7 @@ from simulator.cli.options import (
     error_console,
     save_json,
 )
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from reports.report import Report
@@ -33,7 +34,7 @@ def say_serving(
 ) -> bool:
     """Run the rows and print them; False where a figure leaves its band."""
     from reports.serving_claims_text import serving_columns, serving_records, setting_lines
-    from reports.text_table import text_table, wrapped
+    from reports.text_table import print_table, wrapped
     from simulator.claims.serving_row import serving_rows
 
     rows, sources = serving_rows()
@@ -46,7 +47,7 @@ def say_serving(
 
         _write_page(page, serving_claims_report(found, sources))
     width = console().width
-    console().print(text_table(serving_columns(found), width))
+    print_table(console(), serving_columns(found))
     console().print("\nRuns, and why ours differs by more than its band (without one: by 30 %)")
     for line in setting_lines(found, sources):
         console().print(wrapped(line, width, 2), style="dim")
@@ -74,24 +75,13 @@ def _chosen(rows: Sequence[ServingRow], only: Sequence[str]) -> tuple[ServingRow
 
 def _compared(rows: Sequence[ServingRow]) -> list[Compared]:
     """All figures; which run it is, on standard error."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from simulator.claims.serving import compare_row
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    stderr = error_console()
     found: list[Compared] = []
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("", total=len(rows))
-        for row in rows:
-            bar.update(task, description=f"serving {row.name}")
+    with progress("serving", len(rows)) as tick:
+        for place, row in enumerate(rows):
+            tick(place, what=f"serving {row.name}")
             found += compare_row(row)
-            bar.advance(task)
     return found
 
 

@@ -26,7 +26,7 @@ def say_measured(
         scenario_lines,
         score_lines,
     )
-    from reports.text_table import text_table, wrapped
+    from reports.text_table import print_table, wrapped
 
     unknown = [name for name in without if name not in MECHANISMS]
     if unknown:
@@ -34,7 +34,7 @@ def say_measured(
     found = _compared(path, only, without, bands)
     save_json(json, {"measured": measured_records(found)})
     width = console().width
-    console().print(text_table(measured_columns(found), width))
+    print_table(console(), measured_columns(found))
     console().print("\nOf the rows that count")
     for line in score_lines(found):
         console().print(line, soft_wrap=True)

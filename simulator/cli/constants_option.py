@@ -48,6 +48,7 @@ def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     def with_file(given: dict[str, Any]) -> Any:
+        from simulator.cli.run_record import recorded
         from simulator.kernels.user_constants import active_files, given_constants
 
         given = dict(given)
@@ -61,7 +62,7 @@ def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
                 from simulator.calibration.user_file import check_active_files
 
                 check_active_files()
-            return command(**given)
+            return recorded(command, given)
 
     signature = inspect.signature(command, eval_str=True)
     option = inspect.Parameter(

@@ -8,13 +8,36 @@ from typing import Annotated, Any
 
 import typer
 
+from simulator.basis.errors import V4SimError
+from simulator.cli.launch_option import LaunchCommand, read_launch_of
 from simulator.engine.default_engine import DEFAULT_ENGINE
 
 _GROUP = "Deployment"
 
 
-def _option(kind: Any, text: str, *names: str) -> Any:
-    return Annotated[kind, typer.Option(*names, help=text, rich_help_panel=_GROUP)]
+def _option(kind: Any, text: str, *names: str, known: Any = None) -> Any:
+    return Annotated[
+        kind, typer.Option(*names, help=text, rich_help_panel=_GROUP, autocompletion=known)
+    ]
+
+
+def _models(incomplete: str) -> list[str]:
+    """Names that a shell may complete; so the next ones."""
+    from workloads.deepseek_v4.config import list_models
+
+    return [name for name in list_models() if name.startswith(incomplete)]
+
+
+def _chips(incomplete: str) -> list[str]:
+    from hwmodels.chip import list_chips
+
+    return [name for name in list_chips() if name.startswith(incomplete)]
+
+
+def _engines(incomplete: str) -> list[str]:
+    from simulator.engine.profile import list_profiles
+
+    return [name for name in list_profiles() if name.startswith(incomplete)]
 
 
 Engine = Annotated[
@@ -23,6 +46,7 @@ Engine = Annotated[
         help="Whose kernels and cache layout: a profile's name, or path to YAML [default: "
         f"{DEFAULT_ENGINE}; ascend on Ascend chips].",
         rich_help_panel=_GROUP,
+        autocompletion=_engines,
     ),
 ]
 Edits = Annotated[
@@ -37,10 +61,13 @@ Edits = Annotated[
 # Name of each option: its type and help, and its default (none: it has to be given).
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "model": (
-        _option(str, "Model or Hugging Face name, or path (YAML, JSON)."),
+        _option(str, "Model or Hugging Face name, or path (YAML, JSON).", known=_models),
         inspect.Parameter.empty,
     ),
-    "chip": (_option(str, "Chip name, or path to a YAML file."), inspect.Parameter.empty),
+    "chip": (
+        _option(str, "Chip name, or path to a YAML file.", known=_chips),
+        inspect.Parameter.empty,
+    ),
     "edits": (Edits, None),
     "count": (_option(int, "Chips; count = tp x dp x pp."), 1),
     "tp": (_option(int | None, "Tensor-parallel degree [default: what dp and pp leave]."), None),
@@ -108,20 +135,25 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
     """Give a command the options of a deployment, but for some, in place of its `deployment`.
 
     The command gets them as a mapping for `ask_deployment`. `defaults` are those of this command.
+    A command with a parameter `launch` also takes `--launch`, and gets that as it was read.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         names = [name for name in OPTIONS if name not in without]
-        own = inspect.signature(command, eval_str=True).parameters
+        own = dict(inspect.signature(command, eval_str=True).parameters)
+        launches = own.pop("launch", None) is not None
+        usual = {name: defaults.get(name, OPTIONS[name][1]) for name in names}
         parameters = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 annotation=OPTIONS[name][0],
-                default=defaults.get(name, OPTIONS[name][1]),
+                default=usual[name],
             )
             for name in names
         ]
+        if launches:
+            parameters = _with_launch(parameters)
         parameters += [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, parameter in own.items()
@@ -131,7 +163,14 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
         def run(**given: Any) -> Any:
             asked = {name: given.pop(name) for name in names}
             _check_constants(asked.get("chip"))
-            return command(deployment=asked, **given)
+            if launches:
+                asked, given["launch"] = read_launch_of(given.pop("launch"), asked, usual)
+            try:
+                return command(deployment=asked, **given)
+            except V4SimError as error:
+                if given.get("launch") is not None:
+                    error.message = given["launch"].worded(error.message)
+                raise
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -139,6 +178,21 @@ def takes_deployment(*without: str, **defaults: Any) -> Callable[[Any], Any]:
         return run
 
     return decorate
+
+
+def _with_launch(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters with `--launch`, which may name the model."""
+    text = "Model or Hugging Face name, or path (YAML, JSON) [required without --launch]."
+    free = [
+        p.replace(annotation=_option(str | None, text, known=_models), default=None)
+        if p.name == "model"
+        else p
+        for p in parameters
+    ]
+    launch = inspect.Parameter(
+        "launch", inspect.Parameter.KEYWORD_ONLY, annotation=LaunchCommand, default=None
+    )
+    return [*free, launch]
 
 
 def _check_constants(chip: str | None) -> None:

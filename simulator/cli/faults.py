@@ -117,6 +117,8 @@ def _in_a_file(message: str, values: Mapping[str, Any]) -> str | None:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         first = re.match(r"'?([a-z_]+)'? is ", message)
         wanted = [f"{first.group(1)}:"] if first else []
+        opening = re.match(r"(\S+/\S*) is ", message)  # a path that the file names
+        wanted += [opening.group(1)] if opening else []
         wanted += re.findall(r"'([^']+)'", message.partition(": known")[0])
         for word in wanted:
             at = [number for number, line in enumerate(lines, 1) if word in line]

@@ -16,6 +16,7 @@ from simulator.cli.options import (
     console,
     error_console,
     save_json,
+    tokens_option,
 )
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ Chips = Annotated[
 ]
 Contexts = Annotated[
     list[int] | None,
-    typer.Option(
-        "--context", help="Tokens of a request; repeatable [default: 32768, 131072, 1048576]."
-    ),
+    tokens_option("--context", "Tokens of a request; repeatable", "32768, 131072, 1048576"),
 ]
 Npz = Annotated[
     Path | None,

@@ -29,7 +29,9 @@ from simulator.cli import (
     compare,
     demo,
     explain,
+    glossary,
     indexer,
+    init,
     layout,
     models,
     offload,
@@ -37,14 +39,18 @@ from simulator.cli import (
     prefix,
     run,
     serve,
+    show,
     step,
     sweep,
     trace,
+    ui,
     validate,
     verify,
     whatif,
 )
 from simulator.cli.constants_option import with_constants
+from simulator.cli.help import GroupedCommands, with_panels
+from simulator.cli.options import to_standard_output
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = "interrupted; nothing partial was written"
@@ -54,8 +60,9 @@ app = typer.Typer(
     help="Cycle-level hardware and cost simulator for serving DeepSeek-V4.",
     epilog="Example: v4sim step --model v4-flash --chip h200 --count 8 --phase decode "
     "--batch 64 --context 131072 --out out/step",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
+    cls=GroupedCommands,
 )
 app.command("demo")(demo.demo)
 app.command("step")(step.step)
@@ -80,7 +87,12 @@ app.command("offload")(offload.offload)
 app.add_typer(prefix.prefix, name="prefix")
 app.add_typer(trace.app, name="trace")
 app.command("sweep")(sweep.sweep)
+app.command("init")(init.init)
+app.command("show")(show.show)
+app.command("ui")(ui.ui)
+app.command("glossary")(glossary.glossary)
 with_constants(app)
+with_panels(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -99,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     # Graphs are many small objects that live long: looking through them often finds nothing.
     gc.set_threshold(200_000, 50, 50)
+    to_standard_output(False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows `?`

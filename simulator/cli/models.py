@@ -51,7 +51,7 @@ def show(
     json: JsonFile = None,
 ) -> None:
     """Show a model's configuration, its parameters and what a request's cache takes."""
-    from reports.text_table import text_table, wrapped
+    from reports.text_table import print_table, wrapped
     from workloads.deepseek_v4.config import find_model
 
     notes: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def show(
         config = find_model(name)
         fields, facts, notes = config.model_dump(), _facts(config), config.notes
         unread = _unread(name)
-    console().print(text_table(_fact_columns(facts), console().width))
+    print_table(console(), _fact_columns(facts))
     for note in notes:
         console().print(wrapped(f"Assumes: {note}", console().width, 2), style="dim")
     if unread:

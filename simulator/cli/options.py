@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import InputError
+from simulator.basis.sizes import SIZES, read_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,8 +22,23 @@ if TYPE_CHECKING:
     from simulator.cost.result import ProofLine, StepResult
 
 
+STANDARD_OUTPUT = Path("-")
+_data_on_output = False
+
+
+def to_standard_output(taken: bool) -> None:
+    """Say whether standard output is for data alone: words then go to standard error."""
+    global _data_on_output
+    if _data_on_output != taken:
+        _data_on_output = taken
+        console.cache_clear()
+
+
 def _in_a_folder(path: Path | None) -> Path | None:
-    """Refuse a file in a folder that does not exist, before any work is done."""
+    """Refuse a file in a folder that does not exist, before any work is done; `-` is the output."""
+    if path == STANDARD_OUTPUT:
+        to_standard_output(True)
+        return path
     if path is not None and not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first")
     return path
@@ -33,7 +49,7 @@ JsonFile = Annotated[
     typer.Option(
         "--json",
         metavar="FILE",
-        help="Also write the result as JSON (units in names).",
+        help="Also write the result as JSON (units in names); - for standard output.",
         callback=_in_a_folder,
     ),
 ]
@@ -53,7 +69,10 @@ CsvFile = Annotated[
 
 @cache
 def console(stderr: bool = False) -> Console:
-    """Standard output; a reader that has gone is an error of ours to handle, not rich's."""
+    """Standard output, or standard error where the output is for data alone.
+
+    A reader that has gone is an error of ours to handle, not rich's.
+    """
     from rich.console import Console
 
     class PipeConsole(Console):
@@ -61,7 +80,7 @@ def console(stderr: bool = False) -> Console:
             raise BrokenPipeError
 
     # Names of files may hold square brackets, which are no markup.
-    return PipeConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return PipeConsole(stderr=stderr or _data_on_output, highlight=False, markup=False, emoji=False)
 
 
 def error_console() -> Console:
@@ -127,8 +146,23 @@ def save_json(path: Path | None, data: Any) -> None:
     Constants of the user's own that were in use are named in it, with a hash.
     """
     if path is not None:
-        from reports.step_json import write_json
+        from reports.step_json import json_text, write_json
         from simulator.kernels.user_constants import constants_record
 
         record = constants_record()
-        write_json(path, {**data, "constants": record} if record else data)
+        whole = {**data, "constants": record} if record else data
+        if path == STANDARD_OUTPUT:
+            print(json_text(whole), end="")
+        else:
+            write_json(path, whole)
+
+
+def tokens_option(name: str, text: str, default: str = "", **more: Any) -> Any:
+    """A typer option of a number of tokens that also takes sizes such as 128K and 1M."""
+    return typer.Option(
+        name,
+        metavar="TOKENS",
+        parser=partial(read_tokens, what=name),
+        help=f"{text} {SIZES}{f' [default: {default}]' if default else ''}.",
+        **more,
+    )

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simulator.basis.errors import InputError, V4SimError
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import JsonFile, console, save_json
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from simulator.plan.search import SearchResult
     from simulator.plan.sensitivity import Sensitivity
 
@@ -31,7 +30,8 @@ def plan(
     question: Annotated[
         str,
         typer.Argument(
-            metavar="QUESTION", help="Path to YAML, or one that ships: agents, chat, documents."
+            metavar="QUESTION",
+            help="Path to YAML, or one that ships: agents, chat, documents, small.",
         ),
     ],
     out: Annotated[
@@ -60,7 +60,11 @@ def plan(
 
     asked = load_plan(question)
     journal = _journal(out)
-    with _progress() as note, _kept_on_stop(journal):
+    with progress("reading the question") as tick, _kept_on_stop(journal):
+
+        def note(text: str) -> None:
+            tick(what=text)
+
         result = search(asked, journal=journal, note=note)
         changes: tuple[Sensitivity, ...] = ()
         if sensitivity and result.best is not None:
@@ -118,14 +122,3 @@ def _write_scenarios(out: Path | None, result: SearchResult) -> list[Path]:
         write_text(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
         files.append(path)
     return files
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """What is being looked at, on standard error."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=error_console(), transient=True) as bar:
-        task = bar.add_task("reading the question", total=None)
-        yield lambda text: bar.update(task, description=text)

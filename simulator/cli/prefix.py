@@ -14,6 +14,7 @@ from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import NOT_OF_A_NODE, takes_deployment
 from simulator.cli.options import JsonFile, console, error_console, save_json
 from simulator.cli.prefix_compare import compare
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from reports.prefix_proof_text import ProofTable
@@ -113,7 +114,7 @@ def _as_json(
 def _print_proof(
     found: list[Crossover], deployment: CacheDeployment, machine: str, new_tokens: int
 ) -> None:
-    from reports.text_table import text_table, wrapped
+    from reports.text_table import print_table, wrapped
     from simulator.cost.memory import room_note
 
     width = console().width
@@ -133,7 +134,7 @@ def _print_proof(
             else f"wins from {one.wins_from:,} tokens on"
         )
         console().print(f"\n{one.policy} from {one.tier}: loading {wins}", style="bold")
-        console().print(text_table(_columns(one), width))
+        print_table(console(), _columns(one))
 
 
 def _columns(one: Crossover) -> list[TextColumn]:
@@ -236,8 +237,6 @@ def _proofs(
     seed: int,
 ) -> list[ModelProof]:
     """One proof a model, with progress over all of them."""
-    from rich.progress import Progress
-
     from simulator.prove.proof import Prover, default_policies, plan_lengths, steps_of
 
     plans = [
@@ -246,13 +245,12 @@ def _proofs(
     ]
     total = sum(steps_of(lengths, len(chosen)) for _, lengths, chosen in plans)
     proofs = []
-    with Progress(console=error_console(), transient=True) as progress:
-        task = progress.add_task("proving", total=total)
+    with progress("proving", total) as tick:
         for config, lengths, chosen in plans:
             prover = Prover(config, blocks, lengths, seed)
 
             def advance(what: str, name: str = config.name) -> None:
-                progress.update(task, advance=1, description=f"{name}: {what}")
+                tick(what=f"{name}: {what}")
 
             proofs.append(prover.prove(chosen, advance))
     return proofs

@@ -68,7 +68,11 @@ def compare(
         ),
     ] = None,
     capacity_tokens: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Also one pool of so many tokens: 0.3M,1M.")
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Also one pool of so many tokens: 0.3M,1M (decimal: 0.5M = 500,000).",
+        ),
     ] = None,
     eviction: Annotated[
         str,

@@ -100,7 +100,7 @@ def _as_json(
 
 
 def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
-    from reports.text_table import text_table, wrapped
+    from reports.text_table import print_table, wrapped
 
     width = console().width
     known = counts.known_blocks / max(1, counts.blocks)
@@ -112,10 +112,10 @@ def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
     )
     console().print(wrapped(answer, width), style="bold")
     console().print(f"\nWindow policies, unlimited capacity, {model}", style="bold")
-    console().print(text_table(_policy_columns(counts), width))
+    print_table(console(), _policy_columns(counts))
     if counts.capacities:
         console().print("\nOne shared pool of bounded size, windows left aside", style="bold")
-        console().print(text_table(_capacity_columns(counts), width))
+        print_table(console(), _capacity_columns(counts))
         for line in _gaps(counts):
             console().print(wrapped(line, width))
     for note in notes:

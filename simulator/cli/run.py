@@ -10,7 +10,7 @@ import typer
 
 from simulator.basis.errors import InputError
 from simulator.cli.deployment_options import Engine
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import JsonFile, console, error_console, save_json, tokens_option
 
 if TYPE_CHECKING:
     from simulator.evaluate.formats_run import FormatsResult, Prompt
@@ -51,7 +51,8 @@ def run(
     engine: Engine = None,
     batch: Annotated[int, typer.Option(help="Requests of the costed decode step.")] = 1,
     context: Annotated[
-        int | None, typer.Option(help="Tokens of each of them [default: those of the prompt].")
+        int | None,
+        tokens_option("--context", "Tokens of each of them", "those of the prompt"),
     ] = None,
     drafts: Annotated[
         int,
@@ -76,7 +77,7 @@ def run(
         _speculate(drafts, say, model, npz, tokens, seed, engine, json)
         return
     formats = parse_formats(quantised, block_scale)
-    prompt = _prompt(model, npz, tokens, seed)
+    prompt = prompt_of(model, npz, tokens, seed)
     with error_console().status("running"):
         found = run_subsets(prompt, formats)
         found = [found[0], found[-1]] if only else found
@@ -113,7 +114,7 @@ def _speculate(
     from workloads.deepseek_v4.state import model_state
 
     within("drafts", drafts, 1, 64)
-    prompt = _prompt(model, npz, tokens, seed)
+    prompt = prompt_of(model, npz, tokens, seed)
     config, weights = prompt.config, prompt.weights
     own = config.drafts_blocks
     if not own:
@@ -168,7 +169,7 @@ def _speculate(
         raise typer.Exit(1)
 
 
-def _prompt(model: str, npz: Path | None, tokens: int, seed: int) -> Prompt:
+def prompt_of(model: str, npz: Path | None, tokens: int, seed: int) -> Prompt:
     """What runs: the file's, the golden file's, or a small model with made-up weights."""
     import numpy as np
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simulator.basis.errors import DoesNotFitError, InputError
+from simulator.cli.launch_option import LaunchCommand, launch_text, read_launch_of
 from simulator.cli.options import (
     JsonFile,
     command_line,
     console,
     error_console,
     save_json,
+    tokens_option,
 )
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from reports.memory_text import TextTable
     from reports.served import Served
-    from simulator.serve.run import Progress, ServingRun
+    from simulator.engine.launch import Launch
+    from simulator.serve.run import ServingRun
     from simulator.serve.scenario import Scenario
 
 DOES_NOT_FIT = 3
 
 
 _LIKE = "Like a benchmark tool"
+_LIKE_NAMES = ("model", "chip", "count", "tp", "dp", "ep", "engine")
 
 
 def serve(
@@ -84,12 +87,12 @@ def serve(
     ] = None,
     input_tokens: Annotated[
         int,
-        typer.Option(
-            "--input", help="Nominal input length, as the tool reads it.", rich_help_panel=_LIKE
+        tokens_option(
+            "--input", "Nominal input length, as the tool reads it", rich_help_panel=_LIKE
         ),
     ] = 1024,
     output_tokens: Annotated[
-        int, typer.Option("--output", help="Nominal output length.", rich_help_panel=_LIKE)
+        int, tokens_option("--output", "Nominal output length", rich_help_panel=_LIKE)
     ] = 1024,
     concurrency: Annotated[
         int | None, typer.Option(help="Requests at once [default: all].", rich_help_panel=_LIKE)
@@ -106,6 +109,7 @@ def serve(
         float | None,
         typer.Option(help="Range of lengths by the tool's own definition.", rich_help_panel=_LIKE),
     ] = None,
+    launch: LaunchCommand = None,
     json: JsonFile = None,
 ) -> None:
     """Serve a scenario's requests: latencies, throughput, goodput and cost.
@@ -117,22 +121,22 @@ def serve(
     if (scenario is None) == (like is None):
         raise InputError("give a scenario, or --like a benchmark tool: one of both")
     asked: Scenario | str
+    given: dict[str, Any] = {"model": model, "chip": chip, "count": count, "engine": engine}
+    given |= {"tp": tp, "dp": dp, "ep": ep}
+    launched: Launch | None = None
     if like is not None:
         from simulator.serve.like import scenario_like
 
-        if model is None or chip is None:
+        if launch is not None:
+            given, launched = read_launch_of(launch, given, {"count": 1, "dp": 1})
+        if given["model"] is None or chip is None:
             raise InputError("--like needs --model and --chip; try --model v4-flash --chip b200")
         if changes:
             raise InputError("--set changes a scenario; with --like give the tool's own options")
         asked = scenario_like(
             like,
-            model=model,
-            chip=chip,
-            count=count,
-            tp=tp,
-            dp=dp,
-            ep=ep,
-            engine=engine,
+            **{name: given[name] for name in _LIKE_NAMES},
+            launch=launched,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             concurrency=concurrency,
@@ -143,10 +147,24 @@ def serve(
     else:
         assert scenario is not None
         asked = scenario
+        if launch is not None:
+            from simulator.serve.launched import launched_scenario
+
+            asked, launched = launched_scenario(scenario, changes or [], launch)
+    if launched is not None:
+        from reports.text_table import wrapped
+
+        console().print(wrapped(launch_text(launched), console().width))
+    if like is not None:
+        lengths = f"{input_tokens:,} input and {output_tokens:,} output tokens"
+        console().print(f"Like {like}: requests of {lengths}, nominal.", soft_wrap=True)
     from reports.served import served
 
     try:
         run = _run(asked, changes or [])
+        if launched is not None:
+            longest = run.trace.input_tokens + run.trace.output_tokens
+            launched.refuse_beyond(int(longest.max()))
         with error_console().status("measuring"):
             found = served(run, with_use=out is not None or json is not None)
     except DoesNotFitError as error:
@@ -176,34 +194,23 @@ def _run(scenario: Scenario | str, changes: list[str]) -> ServingRun:
 
     asked = open_scenario(scenario, changes) if isinstance(scenario, str) else scenario
     prices_for(asked)  # a price that is not known is said before any work
-    with _progress(asked.name) as progress:
-        run = run_scenario(asked, progress=progress)
+    with progress(f"serving {asked.name}") as tick:
+        run = run_scenario(asked, progress=tick)
     require_finished(run)
     return run
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Progress]:
-    """A bar on standard error; it goes when the run is over."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    stderr = error_console()
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(f"serving {name}", total=None)
-        yield lambda ended, of: bar.update(task, completed=ended, total=of)
 
 
 def _answer(served: Served, out: Path | None, json: Path | None) -> None:
     """Write what was asked for, then print."""
     from reports.serve_bundle import write_serve_report
     from reports.serve_tables import serve_json
-    from reports.serve_text import alarms, law_sentence, serve_sentence, serve_tables
+    from reports.serve_text import (
+        alarms,
+        law_sentence,
+        serve_sentence,
+        serve_tables,
+        transfer_sentence,
+    )
     from reports.text_table import wrapped
 
     files = [] if out is None else write_serve_report(out, served, command_line())
@@ -212,6 +219,8 @@ def _answer(served: Served, out: Path | None, json: Path | None) -> None:
     console().print(wrapped(serve_sentence(served), width), style="bold")
     for alarm in alarms(served):
         console().print(wrapped(f"! {alarm}.", width, 2), style="bold red")
+    if moved := transfer_sentence(served):
+        console().print(wrapped(moved, width))
     for table in serve_tables(served):
         _print_table(table)
     console().print()

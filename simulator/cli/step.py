@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.basis.errors import InputError
+from simulator.basis.whole import ceil_div
 from simulator.cli.deployment_options import takes_deployment
+from simulator.cli.launch_option import agreed, launch_text, refuse_more
 from simulator.cli.options import (
     JsonFile,
     console,
     error_console,
     save_json,
     say_files,
+    tokens_option,
     write_files,
 )
 
@@ -23,14 +27,16 @@ if TYPE_CHECKING:
     from simulator.cost.machine_lanes import ShownKernel
     from simulator.cost.question import AskedStep
     from simulator.cost.result import StepResult
+    from simulator.engine.launch import Launch
     from simulator.serve.drafted import DraftedCycle
     from workloads.run_stats import RunStats
 
 Batch = Annotated[int, typer.Option(help="Requests in the step, over all chips.")]
-Context = Annotated[int, typer.Option(help="Tokens of a request after the step.")]
+Context = Annotated[int, tokens_option("--context", "Tokens of a request after the step")]
 Phase = Annotated[str, typer.Option(help="decode or prefill.")]
 NewTokens = Annotated[
-    int | None, typer.Option(help="Prefill: new tokens of a request [default: the context].")
+    int | None,
+    tokens_option("--new-tokens", "Prefill: new tokens of a request", "the context"),
 ]
 Fidelity = Annotated[str, typer.Option(help="roofline, tile or cycle.")]
 Kernels = Annotated[
@@ -67,6 +73,7 @@ OutFolder = Annotated[
 @takes_deployment("pp", "cp")
 def step(
     deployment: Mapping[str, Any],
+    launch: Any,
     batch: Batch = 1,
     context: Context = 8192,
     phase: Phase = "decode",
@@ -86,6 +93,8 @@ def step(
     """
     from simulator.cost.question import ask
 
+    if launch is not None:
+        drafts = agreed("--drafts", drafts, launch.drafts if phase == "decode" else None, 0)
     asked = ask(
         **deployment,
         phase=phase,
@@ -95,12 +104,32 @@ def step(
         fidelity=fidelity,
         draft_tokens=drafts,
     )
+    if launch is not None:
+        _check_launch(launch, asked)
     cycle = None
     if drafts:
         from simulator.serve.drafted import drafted_cycle
 
         cycle = drafted_cycle(asked)
     _answer(asked, choices, exact_context, kernels, out, json, cycle)
+
+
+def _check_launch(launch: Launch, asked: AskedStep) -> None:
+    """Refuse a step that the engine as launched does not take, and say what the command became."""
+    from reports.text_table import wrapped
+
+    question, data = asked.question, asked.deployment.parallel.data
+    launch.refuse_beyond(question.context)
+    refuse_more(launch, question.batch, data)
+    tokens = ceil_div(question.batch, data) * question.new_tokens
+    if question.phase == "prefill" and launch.step_tokens and tokens > launch.step_tokens:
+        raise InputError(
+            f"a prefill of {tokens:,} new tokens a data rank is more than the "
+            f"{launch.step_tokens:,} of a step that {launch.flags['step_tokens']} of the launch "
+            f"command says ({tokens - launch.step_tokens:,} too many); ask for a chunk with "
+            "--new-tokens"
+        )
+    console().print(wrapped(launch_text(launch), console().width))
 
 
 def _answer(

@@ -11,6 +11,7 @@ import typer
 
 from simulator.basis.errors import InputError
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
     from simulator.sweep.grid import Axis
@@ -102,14 +103,10 @@ def _say_plan(plan: Plan) -> None:
 
 def _run(plan: Plan, source: Source) -> Sweep:
     """Run it with a bar on standard error."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from simulator.sweep.runner import run_sweep
 
-    columns = (TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=error_console(), transient=True) as progress:
-        task = progress.add_task("points", total=len(plan.tasks))
-        return run_sweep(plan, source, lambda _: progress.advance(task))
+    with progress("points", len(plan.tasks)) as tick:
+        return run_sweep(plan, source, lambda _: tick())
 
 
 def _print(axes: Sequence[Axis], rows: Sequence[Row]) -> None:

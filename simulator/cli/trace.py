@@ -173,7 +173,7 @@ def _write(out: Path, kind: str, format: str, given: dict[str, Any], json: Path 
 
 
 def _show(summary: dict[str, Any], json: Path | None) -> None:
-    from reports.text_table import TextColumn, text_table, wrapped
+    from reports.text_table import TextColumn, print_table, wrapped
 
     save_json(json, summary)
     width = console().width
@@ -185,7 +185,7 @@ def _show(summary: dict[str, Any], json: Path | None) -> None:
     columns = [TextColumn(heading="", cells=[name for name, _ in rows], left=True)] + [
         TextColumn(heading=key, cells=[_number(row[key]) for _, row in rows]) for key in headings
     ]
-    console().print(text_table(columns, width))
+    print_table(console(), columns)
     for note in summary["notes"]:
         console().print(wrapped(f"note: {note}", width), style="dim")
     for sentence in summary["assumes"]:

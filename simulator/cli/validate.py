@@ -11,6 +11,7 @@ from hwmodels.chip import find_chip
 from simulator.basis.errors import FileFormatError, InputError, V4SimError, unknown_name
 from simulator.cli.calibrate import OwnChips, need_scipy
 from simulator.cli.options import JsonFile, command_line, console, error_console, save_json
+from simulator.cli.progress import progress
 from simulator.cli.validate_npu import validate_npu
 from simulator.cli.validate_others import print_published, validate_dram
 from simulator.cli.validate_tables import (
@@ -257,14 +258,10 @@ def _by_machine(measured: RowSet, seed: int) -> tuple[dict[str, Any], list[Row]]
 
 def _run_all(predictions: MachinePredictions) -> bool:
     """Runs rows with a bar on standard error; False where Ctrl-C ended it early."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=error_console(), transient=True) as progress:
-        task = progress.add_task("rows", total=len(predictions))
+    with progress("rows", len(predictions)) as tick:
         try:
             for _ in predictions.run():
-                progress.advance(task)
+                tick()
         except KeyboardInterrupt:
             return False
     return True

@@ -10,6 +10,7 @@ import typer
 from simulator.basis.errors import InputError, V4SimError
 from simulator.cli.deployment_options import takes_deployment
 from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.progress import progress
 from simulator.cli.step import Batch, Context, ExactContext, Fidelity, NewTokens, Phase
 
 if TYPE_CHECKING:
@@ -123,20 +124,16 @@ def _fields_changed(
     asked: AskedStep, base: StepResult, keys: Sequence[str], costed: Costed
 ) -> tuple[list[FieldChange], bool]:
     """Changes of fields with a bar on standard error, and whether they are all."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from simulator.whatif.fields import FACTORS, field_changes
 
     found: list[FieldChange] = []
     if not keys:
         return found, True
-    columns = (TextColumn("fields"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=error_console(), transient=True) as progress:
-        task = progress.add_task("fields", total=len(FACTORS) * len(keys))
+    with progress("fields", len(FACTORS) * len(keys)) as tick:
         try:
             for change in field_changes(asked, base, keys, costed):
                 found.append(change)
-                progress.advance(task)
+                tick()
         except KeyboardInterrupt:
             return found, False
     return found, True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator.basis.errors import DoesNotFitError, InputError
 from simulator.basis.whole import ceil_div
 from simulator.capacity.capacity import Capacity, capacity_of
-from simulator.capacity.capacity_question import USUAL_STEP_TOKENS, CapacityQuestion, ContextShare
+from simulator.capacity.capacity_question import CapacityQuestion, ContextShare
 from simulator.capacity.verdict import judge
 from simulator.cost.question import AskedStep
 from simulator.cost.result import MemoryUse
@@ -20,7 +20,9 @@ def step_capacity(asked: AskedStep) -> Capacity:
             deployment=asked.deployment,
             contexts=(ContextShare(context_tokens=question.context, share=1.0),),
             in_flight_tokens=new,
-            workspace_tokens=max(USUAL_STEP_TOKENS, new * ceil_div(question.batch, data)),
+            workspace_tokens=max(
+                asked.deployment.step_tokens, new * ceil_div(question.batch, data)
+            ),
             wanted_requests=question.batch,
             draft_tokens=question.draft_tokens,
             mtp=question.draft_tokens > 0,
@@ -66,7 +68,7 @@ def memory_of(asked: AskedStep, capacity: Capacity) -> MemoryUse:
 def room_note(asked: AskedStep) -> str | None:
     """What is wrong with the room for the requests of a question; None where they fit.
 
-    As `v4sim capacity` counts it, with 8,192 tokens in flight.
+    As `v4sim capacity` counts it, with the engine's own tokens in flight.
     """
     question = asked.question
     try:
@@ -74,7 +76,7 @@ def room_note(asked: AskedStep) -> str | None:
             CapacityQuestion(
                 deployment=asked.deployment,
                 contexts=(ContextShare(context_tokens=question.context, share=1.0),),
-                in_flight_tokens=USUAL_STEP_TOKENS,
+                in_flight_tokens=asked.deployment.step_tokens,
             )
         )
     except InputError:

@@ -197,10 +197,12 @@ def check_pages(layout: CacheLayout, regions: Iterable[Region], model: str) -> N
         ratio = region.growth.tokens
         page = layout.pools[region.kind].page_tokens or layout.page_tokens  # type: ignore[index]
         if page % ratio:
+            above = -(-page // least) * least
+            smallest = f", or {least}, the smallest" * (above != least)
             raise UnsupportedError(
                 f"a page of {page:,} tokens cannot hold whole entries of pool {region.pool} of "
                 f"{model}, which stand for {ratio:,} tokens: pages are multiples of {least:,} "
-                f"tokens; try --page-tokens {-(-page // least) * least}, or {least}, the smallest"
+                f"tokens; try --page-tokens {above}{smallest}"
             )
 
 

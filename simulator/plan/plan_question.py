@@ -15,7 +15,7 @@ from simulator.prefix.tier import load_tiers
 from simulator.serve.scenario import Prices, Scenario, resolved
 from workloads.deepseek_v4.config import find_model
 
-_PLANS = Path(__file__).parent / "plans"
+PLANS = Path(__file__).parent / "plans"
 Whole = Annotated[int, Field(gt=0, le=2**20)]
 Whole8 = Annotated[tuple[Whole, ...], Field(min_length=1)]
 
@@ -91,7 +91,7 @@ class PlanQuestion(StrictModel):
 
 def list_plans() -> list[str]:
     """Names of the questions that ship."""
-    return list_data_names(_PLANS)
+    return list_data_names(PLANS)
 
 
 def load_plan(name_or_path: Path | str) -> PlanQuestion:
@@ -99,7 +99,7 @@ def load_plan(name_or_path: Path | str) -> PlanQuestion:
 
     Raises InputError for facts that cannot be read, whichever candidate they are of.
     """
-    path = find_data_file("plan", name_or_path, _PLANS)
+    path = find_data_file("plan", name_or_path, PLANS)
     question = load_yaml(path, PlanQuestion)
     question = question.model_copy(
         update={

@@ -41,8 +41,8 @@ def runner_up_sentence(question: PlanQuestion, result: SearchResult) -> str | No
         gap = f"{second.chips - best.chips} more chips"
     else:
         share = second.usd_per_million_output / best.usd_per_million_output - 1
-        little = "less than 0.05 % dearer" if share > 0 else "as dear, and listed later"
-        gap = f"{share:.1%} dearer" if share >= 5e-4 else little
+        little = "less than 0.05 % more expensive" if share > 0 else "the same price"
+        gap = f"{share:.1%} more expensive" if share >= 5e-4 else little
     return f"runner-up: {second.label}: {cost_text(question, second)}, {gap}"
 
 

@@ -110,7 +110,7 @@ class Tier(StrictModel):
         return round(1e9 * (nbytes / bandwidth.si + rounds * self.latency.si))
 
 
-UNLIMITED_BYTES = 10**18
+UNLIMITED_BYTES = 10**18  # the largest size that facts may have
 
 
 def unlimited_tier(name: str = "unlimited") -> Tier:

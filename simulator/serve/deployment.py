@@ -248,7 +248,7 @@ def _capacity_question(scenario: Scenario, parallel: Parallel) -> CapacityQuesti
         cp=parallel.cp,
         engine=scenario.engine,
         contexts="8192",
-        in_flight_tokens=scenario.scheduler.step_tokens,
+        step_tokens=scenario.scheduler.step_tokens,
         draft_tokens=drafts,
         kv_dtype=scenario.kv_dtype,
         index_dtype=scenario.index_dtype,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import simpy
 
@@ -26,6 +27,25 @@ from simulator.serve.router import ROUTES
 from simulator.serve.scenario import PrefixCache, Scenario
 from simulator.serve.tiered_prefixes import TieredPrefixes, TraceRuns, device_tier, tiered_prefixes
 from workloads.traffic.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfers:
+    """What went from prefill to decode replicas: requests, bytes by pool, and the wait for them.
+
+    `link_bytes_per_s`: of one data rank's network links together.
+    """
+
+    requests: int
+    pool_bytes: Mapping[str, int]
+    mean_wait_s: float
+    link_bytes_per_s: float
+    by_layer: bool
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of all pools."""
+        return sum(self.pool_bytes.values())
 
 
 class StateTransfer:
@@ -60,12 +80,28 @@ class StateTransfer:
         # One queue for each data rank of each prefill replica.
         links = parallel.data * (split.prefill_replicas if split else 1)
         self._free_ns = [0] * links
-        self.sent_bytes = 0
+        self.sent_bytes = self.sent = self.waited_ns = 0
+        self.pool_bytes: dict[str, int] = {}
+
+    @property
+    def transfers(self) -> Transfers:
+        """What was sent so far."""
+        return Transfers(
+            requests=self.sent,
+            pool_bytes=dict(self.pool_bytes),
+            mean_wait_s=self.waited_ns / max(1, self.sent) / 1e9,
+            link_bytes_per_s=self.bytes_per_ns * 1e9,
+            by_layer=self.by_layer,
+        )
 
     def send(self, request: LiveRequest) -> None:
         """Queue the state of a prompt on the link that is free first."""
-        nbytes = transferred_bytes(self.geometry, request.input_tokens)
+        pools = transferred_pools(self.geometry, request.input_tokens)
+        for name, taken in pools.items():
+            self.pool_bytes[name] = self.pool_bytes.get(name, 0) + taken
+        nbytes = sum(pools.values())
         self.sent_bytes += nbytes
+        self.sent += 1
         now = int(self.env.now)
         link = min(range(len(self._free_ns)), key=self._free_ns.__getitem__)
         whole = round(nbytes / self.bytes_per_ns)
@@ -77,18 +113,24 @@ class StateTransfer:
         else:
             end = max(now, self._free_ns[link]) + self.latency_ns + whole
         self._free_ns[link] = end
+        self.waited_ns += end - now
         arrived = self.env.timeout(end - now)
         arrived.callbacks.append(lambda _: self.arrive(request))
 
 
 def transferred_bytes(geometry: CacheGeometry, tokens: int) -> int:
-    """Bytes of a prompt's state in the engine's row formats, without padding.
+    """Bytes of a prompt's state, of all pools."""
+    return sum(transferred_pools(geometry, tokens).values())
+
+
+def transferred_pools(geometry: CacheGeometry, tokens: int) -> dict[str, int]:
+    """Bytes of a prompt's state by pool, in the engine's row formats, without padding.
 
     A compressor keeps the rows of its open block; where blocks overlap, that before it as well:
     tokens % 4 + 4 rows at a ratio of 4.
     Source: SGLang 0.5.23, disaggregation.
     """
-    total = 0
+    found: dict[str, int] = {}
     for pool in geometry.pools:
         if pool.lives == "context":
             rows = tokens // pool.ratio
@@ -97,8 +139,8 @@ def transferred_bytes(geometry: CacheGeometry, tokens: int) -> int:
         else:
             overlap = pool.reach_tokens // 2 if pool.kind.startswith("csa") else 0
             rows = min(tokens, tokens % (pool.reach_tokens - overlap) + overlap)
-        total += pool.layers * rows * pool.row_bytes
-    return total
+        found[pool.name] = found.get(pool.name, 0) + pool.layers * rows * pool.row_bytes
+    return found
 
 
 def prefix_maker(
@@ -180,6 +222,7 @@ class Fleet:
             deployment, scenario.replicas, NoPrefixes if prefill else makes, None
         )
         self.prefilling: list[Replica] = []
+        self.transfer: StateTransfer | None = None
         if prefill is not None and split is not None:
             self.transfer = StateTransfer(env, scenario, prefill, self._arrive)
             self.prefilling = self._lanes(

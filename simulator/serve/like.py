@@ -12,7 +12,9 @@ from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.yaml_loader import validate_data
 from simulator.basis.yaml_nodes import compose_text
 from simulator.engine.default_engine import default_engine
+from simulator.engine.launch import Launch, usual_step_tokens
 from simulator.serve.client import CLIENTS
+from simulator.serve.launched import put_launch
 from simulator.serve.scenario import Scenario
 
 # Prompts for each request at once, where their number is not given (InferenceX: 10).
@@ -35,8 +37,12 @@ def scenario_like(
     rate_per_s: float | None = None,
     prompts: int | None = None,
     range_ratio: float | None = None,
+    launch: Launch | None = None,
 ) -> Scenario:
-    """What a tool of the kind would send to such a deployment; faults are sentences."""
+    """What a tool of the kind would send to such a deployment; faults are sentences.
+
+    `launch`: how the engine was started; a step has the engine's own tokens where it does not say.
+    """
     if kind not in CLIENTS:
         raise InputError(unknown_name("benchmark client", kind, tuple(CLIENTS)))
     if count % dp:
@@ -55,15 +61,21 @@ def scenario_like(
         client["range_ratio"] = range_ratio
     name = engine or default_engine(find_chip(chip))
     parallel = {"tp": tp or count // dp, "dp": dp, "ep": ep}
-    data = {
+    scheduler: dict[str, Any] = {
+        # SGLang computes prompts before answers, vLLM and the others beside them.
+        "order": "prefill-first" if "sglang" in name else "decode-first",
+        "step_tokens": usual_step_tokens(name, find_chip(chip), dp),
+    }
+    data: dict[str, Any] = {
         "name": f"like {kind}",
         "model": model,
         "chip": chip,
         "engine": name,
         "parallel": {key: value for key, value in parallel.items() if value is not None},
         "traffic": {"client": {k: v for k, v in client.items() if v is not None}},
-        # SGLang computes prompts before answers, vLLM and the others beside them.
-        "scheduler": {"order": "prefill-first" if "sglang" in name else "decode-first"},
+        "scheduler": scheduler,
     }
+    if launch is not None:
+        put_launch(data, launch)
     read, lines = compose_text(yaml.safe_dump(data), Path(f"--like {kind}"))
     return validate_data(read, lines, Scenario)

@@ -11,7 +11,7 @@ import simpy
 
 from simulator.basis.errors import InputError
 from simulator.serve.deployment import DeployedReplica, deploy
-from simulator.serve.fleet import Fleet
+from simulator.serve.fleet import Fleet, Transfers
 from simulator.serve.host import HostTime
 from simulator.serve.live_request import LiveRequest
 from simulator.serve.request_log import RequestLog
@@ -171,7 +171,8 @@ class ServingRun:
     """What a scenario left: requests, steps by lane, and how many were refused and why.
 
     `end_ns`: when the last request ended. `chips`: of all replicas.
-    `prefixes`: the prefix caches, one a replica, if there are any.
+    `prefixes`: the prefix caches, one a replica, if there are any. `transfers`: what prefill
+    replicas sent to decode ones, None where there are none.
     """
 
     scenario: Scenario
@@ -183,6 +184,7 @@ class ServingRun:
     end_ns: int
     chips: int
     prefixes: tuple[TieredPrefixes, ...] = ()
+    transfers: Transfers | None = None
 
 
 def run_scenario(
@@ -246,6 +248,7 @@ def run_scenario(
         end_ns=int(log.column("finish_ns").max(initial=0)),
         chips=scenario.chips,
         prefixes=fleet.prefixes,
+        transfers=None if fleet.transfer is None else fleet.transfer.transfers,
     )
 
 

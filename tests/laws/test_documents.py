@@ -15,7 +15,9 @@ def expanded(name: str) -> list[str]:
     return [found[1] + part + found[3] for part in found[2].split(",")] if found else [name]
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/concepts.md"]
+)
 def test_named_paths_exist(document: str) -> None:
     quoted = re.findall(r"`([^`\s]+)`", (ROOT / document).read_text())
     named = [n for n in quoted if n.split("/")[0] in FOLDERS and "/" in n and "<" not in n]

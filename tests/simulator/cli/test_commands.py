@@ -331,7 +331,7 @@ def test_a_missing_or_unknown_command_names_the_known(capsys, arguments, words):
 def test_nothing_given_shows_the_help(capsys):
     code, out, _ = run(capsys)
     assert code == 0
-    assert "Commands:" in out
+    assert "First minutes:" in out
     assert run(capsys, "--version")[1].startswith("v4sim ")
 
 

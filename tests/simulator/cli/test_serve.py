@@ -17,7 +17,7 @@ from tests.interrupts import hears_interrupts
 
 # Roofline steps of a few requests: seconds in all.
 QUICK = ("--set", "fidelity=roofline", "--set", "traffic.made.requests=24")
-FILES = ["requests.parquet", "serve.html", "steps.parquet", "summary.json"]
+FILES = ["inputs", "requests.parquet", "run.json", "serve.html", "steps.parquet", "summary.json"]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
