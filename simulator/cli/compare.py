@@ -203,7 +203,9 @@ def _with_options(command: Any) -> Any:
 
     runs = Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUN RUN ...]", help="Folders or JSON of steps.", show_default=False),
+        typer.Argument(
+            metavar="[RUN RUN ...]", help="Folders or JSON of steps.", show_default=False
+        ),
     ]
     parameters = [parameter("runs", runs)]
     for name, (annotation, default) in _VARIED.items():

@@ -37,7 +37,9 @@ def explain(
     run: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN]", help="A folder of v4sim step --out, or a step's JSON.", show_default=False
+            metavar="[RUN]",
+            help="A folder of v4sim step --out, or a step's JSON.",
+            show_default=False,
         ),
     ] = None,
     batch: Batch = 1,
