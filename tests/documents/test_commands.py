@@ -1,19 +1,19 @@
 """Every command of the README and of docs/ prints what stands below it.
 
-A seeded quarter of the sections runs in `make test`, those marked long in `make test-all` alone.
+A seeded tenth of the sections runs in `make test`, those marked long in `make test-all` alone.
 """
 
 import pytest
 
 from tests.documents.console import Section, differences, documents, masked, sections
-from tests.sampling import WHOLE
+from tests.sampling import WHOLE, tenth
 
 SECTIONS = [section for path in documents() for section in sections(path)]
 
 
 @pytest.mark.parametrize(
     "section",
-    [section for section in SECTIONS if WHOLE or not section.is_long],
+    tenth([section for section in SECTIONS if WHOLE or not section.is_long], 3),
     ids=lambda section: section.name,
 )
 def test_commands_print_what_the_document_says(section: Section) -> None:

@@ -237,7 +237,7 @@ def test_the_runner_up_and_why_it_lost() -> None:
     result = search(asked)
     sentence = runner_up_sentence(asked, result)
     assert sentence is not None
-    assert "dear" in sentence
+    assert "more expensive" in sentence
 
 
 @pytest.mark.parametrize("name", list_plans())
