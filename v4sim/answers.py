@@ -341,7 +341,7 @@ class PlanAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """As `v4sim plan --json`, without sensitivity."""
-        from reports.plan_text import plan_to_json
+        from reports.plan_report import plan_to_json
 
         return plan_to_json(self.question, self.result, ())
 

@@ -107,14 +107,17 @@ def _prefixes(path: Path) -> tuple[CacheDeployment, list[PolicyRow]]:
 
 def _plan_html(question: PlanQuestion, found: SearchResult) -> str:
     from reports.plain_section import plain_section
-    from reports.plan_text import tried_columns
+    from reports.plan_report import outcome_table
+    from reports.report_text import text_columns
     from simulator.plan.verdict import plan_sentence, runner_up_sentence, target_text
 
     best = found.best
     targets = [target_text(target) for target in best.targets] if best else []
     sentences = [plan_sentence(question, found), *targets]
     sentences.append(runner_up_sentence(question, found) or "")
-    tables = [("Plans that were simulated", tried_columns(found))]
+    tried = sorted(found.tried, key=lambda outcome: not outcome.meets)
+    table = outcome_table("tried", "Plans that were simulated", tried)
+    tables = [(table.title, text_columns(table))] if tried else []
     return plain_section("plan", _PLAN_TITLE, sentences, tables)
 
 

@@ -64,8 +64,10 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Equal for candidates that differ only in price or replicas: their deployment is one."""
-        return self.scenario.model_copy(update={"prices": None, "name": ""}).model_dump_json()
+        """Equal for candidates that differ only in price, targets, load or replicas: their
+        deployment is one."""
+        apart = {"prices", "name", "service_levels", "traffic"}
+        return self.scenario.model_dump_json(exclude=apart)
 
     @property
     def label(self) -> str:
@@ -95,8 +97,7 @@ class Candidate:
 def candidates(question: PlanQuestion) -> Iterator[Candidate]:
     """All candidates of a question, in the order in which it lists them."""
     for choice in question.chips:
-        given = choice.prices
-        prices = given if isinstance(given, Prices) else _shipped(choice.chip, given)
+        prices = prices_of_choice(choice)
         engines = question.engines or (default_engine(find_chip(choice.chip)),)
         for engine, (tp, dp) in product(engines, _layouts(question, choice)):
             for requests, tokens, policy, share in product(
@@ -165,7 +166,9 @@ def _limited(base: Scenario, requests: int, tokens: int, policy: str | None) -> 
     return base.model_copy(update=changes)
 
 
-def _shipped(chip: str, name: str | None) -> Prices:
+def prices_of_choice(choice: ChipChoice) -> Prices:
+    """Prices that a choice of a chip gives, names, or leaves to those that ship."""
     from simulator.serve.money import default_prices
 
-    return default_prices(chip, name)
+    given = choice.prices
+    return given if isinstance(given, Prices) else default_prices(choice.chip, given)

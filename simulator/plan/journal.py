@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.basis.errors import InputError
 from simulator.plan.candidates import Candidate
+from simulator.plan.load import Burst, Load
 from simulator.plan.outcome import Outcome, Target
 from simulator.sweep.inputs import canonical, digest_of, inputs_of
 
@@ -37,8 +38,11 @@ class Journal:
         if row is None:
             return None
         self.kept += 1
-        targets = tuple(Target(**target) for target in row["targets"])
-        return Outcome(candidate=candidate, replicas=replicas, **{**row, "targets": targets})
+        made = {
+            "targets": tuple(Target(**target) for target in row["targets"]),
+            "load": _load(row["load"]),
+        }
+        return Outcome(candidate=candidate, replicas=replicas, **{**row, **made})
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome."""
@@ -70,6 +74,11 @@ class Journal:
 
     def _key(self, candidate: Candidate, replicas: int) -> str:
         return digest_of(canonical(inputs_of(candidate.with_replicas(replicas))))
+
+
+def _load(row: dict[str, Any]) -> Load:
+    burst = row["burst"]
+    return Load(**{**row, "burst": None if burst is None else Burst(**burst)})
 
 
 def _append(path: Path, text: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hwmodels.chip import find_chip
+from simulator.engine.profile import find_profile
 from simulator.plan.candidates import Candidate
+from simulator.plan.load import Load, load_of
 from simulator.serve.money import bill_of
 from simulator.serve.run import ServingRun
 
@@ -31,9 +34,17 @@ class Target:
         return self.found <= self.asked
 
 
+HOURS_A_MONTH = 730.5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A plan and what a simulation of it says. `binds` names the target with the least margin."""
+    """A plan and what a simulation of it says. `binds` names the target with the least margin.
+
+    `usd` and tokens are of the whole run of `span_s`, `storage_usd` of its tiers (in `usd`).
+    `user_tokens_per_s` is what one request gets at the percentile of the targets; None where no
+    answer has a second token.
+    """
 
     candidate: Candidate
     replicas: int
@@ -47,6 +58,49 @@ class Outcome:
     refused: int
     unfinished: int
     preemptions: int
+    span_s: float
+    usd: float
+    storage_usd: float
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    user_tokens_per_s: float | None
+    load: Load
+
+    @property
+    def usd_per_million_tokens(self) -> float:
+        """Dollars a million tokens in all, input (hits among them) and output."""
+        return self.usd / max(1, self.input_tokens + self.output_tokens) * 1e6
+
+    @property
+    def usd_per_request(self) -> float:
+        """Dollars a finished request."""
+        return self.usd / max(1, self.requests)
+
+    @property
+    def usd_per_month(self) -> float:
+        """Dollars of 730.5 hours like those of the run, tiers of a prefix cache among them."""
+        return self.usd / self.span_s * 3600 * HOURS_A_MONTH
+
+    @property
+    def output_tokens_per_s_chip(self) -> float:
+        """Output tokens a second and chip."""
+        return self.output_tokens_per_s / self.chips
+
+    @property
+    def requests_per_s(self) -> float:
+        """Finished requests a second."""
+        return self.requests / self.span_s
+
+    @property
+    def chip(self) -> str:
+        """The chip's name."""
+        return find_chip(self.candidate.scenario.chip).name
+
+    @property
+    def engine(self) -> str:
+        """The engine's name."""
+        return find_profile(self.candidate.scenario.engine).name
 
     @property
     def meets(self) -> bool:
@@ -61,7 +115,8 @@ class Outcome:
     @property
     def label(self) -> str:
         """One line."""
-        return f"{self.chips} chips: {self.replicas} x ({self.candidate.label})"
+        chips = "chip" if self.chips == 1 else "chips"
+        return f"{self.chips} {chips}: {self.replicas} x ({self.candidate.label})"
 
 
 def outcome_of(candidate: Candidate, replicas: int, run: ServingRun) -> Outcome:
@@ -86,6 +141,44 @@ def outcome_of(candidate: Candidate, replicas: int, run: ServingRun) -> Outcome:
         refused=sum(run.refused.values()),
         unfinished=len(log) - int(done.sum()) - sum(run.refused.values()),
         preemptions=int(log.column("preemptions")[done].sum()),
+        span_s=span_s,
+        usd=bill.usd or 0.0,
+        storage_usd=sum(use.usd for use in bill.storage),
+        requests=int(done.sum()),
+        input_tokens=prompts,
+        output_tokens=output,
+        user_tokens_per_s=_user_tokens_per_s(candidate, run),
+        load=load_of(run, span_s),
+    )
+
+
+def _user_tokens_per_s(candidate: Candidate, run: ServingRun) -> float | None:
+    slowest_ns = run.requests.tpot_ns()
+    if not len(slowest_ns):
+        return None
+    percentile = candidate.scenario.service_levels.percentile
+    return 1e9 / float(np.percentile(slowest_ns, percentile))
+
+
+def at_prices_and_targets(outcome: Outcome, candidate: Candidate) -> Outcome:
+    """The same run under the prices and targets of another candidate that is laid out alike.
+
+    Neither has a part in what is simulated.
+    """
+    levels = candidate.scenario.service_levels
+    asked = {"TTFT": levels.ttft_s, "TPOT": levels.tpot_ms}
+    hours = outcome.chips * outcome.span_s / 3600
+    usd = candidate.prices.usd_per_chip_hour * hours + outcome.storage_usd
+    return replace(
+        outcome,
+        candidate=candidate,
+        targets=tuple(
+            replace(target, asked=asked[target.name.split()[0]] or target.asked)
+            for target in outcome.targets
+        ),
+        usd_per_hour=candidate.usd_per_hour(outcome.replicas),
+        usd=usd,
+        usd_per_million_output=usd / max(1, outcome.output_tokens) * 1e6,
     )
 
 

@@ -9,15 +9,17 @@ answer at best.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from hwmodels.chip import find_chip
 from simulator.basis.errors import DoesNotFitError, InputError, UndividedError, UnsupportedError
 from simulator.cost.step_clock import DecodeGroup
+from simulator.engine.profile import find_profile
 from simulator.plan.bounds import (
     BATCH_SLACK,
     Unloaded,
@@ -50,7 +52,9 @@ class RuledOut:
 class SearchResult:
     """`best` and `runner_up` meet the targets; `tried` were simulated, in order of cost.
 
-    `skipped`: plans that are dearer than both; `kept`: outcomes that the journal knew.
+    `of_each`: the best of every chip and engine, the best of all first. `skipped`: candidates whose
+    further plans are dearer than both and than the best of their chip and engine; `kept`: outcomes
+    that the journal knew.
     """
 
     trace: Trace
@@ -58,6 +62,7 @@ class SearchResult:
     ruled_out: list[RuledOut] = field(default_factory=list)
     best: Outcome | None = None
     runner_up: Outcome | None = None
+    of_each: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     skipped: int = 0
     kept: int = 0
     deployments: dict[str, DeployedReplica] = field(default_factory=dict)
@@ -72,6 +77,12 @@ class _Ready:
     floors: Unloaded
     replicas: int
 
+    @property
+    def group(self) -> tuple[str, str]:
+        """Chip and engine."""
+        scenario = self.candidate.scenario
+        return find_chip(scenario.chip).name, find_profile(scenario.engine).name
+
 
 def search(
     question: PlanQuestion,
@@ -80,25 +91,29 @@ def search(
     journal: Path | None = None,
     note: Note = lambda _: None,
     exhaustive: bool = False,
+    of_each: bool = True,
+    deployed: dict[str, DeployedReplica] | None = None,
 ) -> SearchResult:
-    """The best plan and the next best; `exhaustive` simulates all (to check the bounds).
+    """The best plan and the next best, with `of_each` the best of every chip and engine as well;
+    `exhaustive` simulates all (to check the bounds).
 
-    What `journal` knows is not simulated again.
+    What `journal` knows is not simulated again; `deployed` are deployments by the key of their
+    candidate that need not be made again.
     """
     trace = trace_of(question.scenario)
     result = SearchResult(trace=trace)
     known = Journal(journal)
-    ready = list(_deployed(question, trace, result, note, exhaustive))
+    made = {} if deployed is None else deployed
+    ready = list(_deployed(question, trace, result, note, exhaustive, made))
     queue: list[tuple[float, int, int, _Ready]] = []
     for number, item in enumerate(ready):
         heapq.heappush(queue, (_cost_floor(question, item, trace), number, item.replicas, item))
     run = simulate or _simulate
     while queue:
         floor, number, replicas, item = heapq.heappop(queue)
-        second = result.runner_up
-        if second is not None and floor >= _cost(question, second) and not exhaustive:
-            result.skipped = len(queue) + 1
-            break
+        if not exhaustive and _is_dearer(question, result, item, floor, of_each):
+            result.skipped += 1
+            continue
         note(f"{item.candidate.label}, {replicas} replicas")
         outcome = known.find(item.candidate, replicas)
         if outcome is None:
@@ -109,6 +124,7 @@ def search(
         result.deployments[outcome.candidate.key] = item.deployment
         if outcome.meets:
             _rank(question, result, outcome)
+            _rank_of_each(question, result, outcome)
         # More replicas may also end sooner, and so cost less in all, if the run is short.
         item.replicas = replicas + 1
         if item.candidate.chips(item.replicas) <= item.candidate.most_chips:
@@ -118,14 +134,19 @@ def search(
 
 
 def _deployed(
-    question: PlanQuestion, trace: Trace, result: SearchResult, note: Note, exhaustive: bool
+    question: PlanQuestion,
+    trace: Trace,
+    result: SearchResult,
+    note: Note,
+    exhaustive: bool,
+    known: Mapping[str, DeployedReplica],
 ) -> Iterator[_Ready]:
     """Candidates that can be built and that no bound rules out.
 
     Raises InputError for a fault of the question, which is no lack of a candidate; so is what
     refuses every one of them.
     """
-    deployments: dict[str, DeployedReplica | InputError] = {}
+    deployments: dict[str, DeployedReplica | InputError] = dict(known)
     for candidate in candidates(question):
         note(candidate.label)
         most = candidate.most_replicas
@@ -141,7 +162,7 @@ def _deployed(
         cached = candidate.scenario.prefix_cache is not None
         floors = unloaded(deployment, trace, cached)
         reason = missed_target(floors, trace, candidate.scenario.service_levels)
-        lanes_of = partial(_prompt_lanes, candidate, deployment)
+        lanes_of = partial(prompt_lanes, candidate, deployment)
         first = fewest_replicas(floors, trace, candidate.scenario, most, lanes_of)
         if reason is None and first > most:
             reason = (
@@ -158,7 +179,7 @@ def _deployed(
         raise refused[0]
 
 
-def _prompt_lanes(candidate: Candidate, deployment: DeployedReplica, replicas: int) -> int:
+def prompt_lanes(candidate: Candidate, deployment: DeployedReplica, replicas: int) -> int:
     """Prompts that may be computed side by side: each data rank of a step has one."""
     ranks = candidate.scenario.parallel.dp
     return deployment.lanes * ranks * candidate.prompt_replicas(replicas)
@@ -169,7 +190,7 @@ def _once(known: dict[str, DeployedReplica | InputError], candidate: Candidate) 
     key = candidate.key
     if key not in known:
         try:
-            known[key] = _deploy(candidate)
+            known[key] = deploy_candidate(candidate)
         except InputError as error:
             known[key] = error
     found = known[key]
@@ -178,7 +199,7 @@ def _once(known: dict[str, DeployedReplica | InputError], candidate: Candidate) 
     return found
 
 
-def _deploy(candidate: Candidate) -> DeployedReplica:
+def deploy_candidate(candidate: Candidate) -> DeployedReplica:
     """The candidate's replica. Raises UnsupportedError for an engine that the chip does not run."""
     found = deploy(candidate.scenario)
     fault = found.asked.deployment.not_made_for
@@ -208,6 +229,26 @@ def _rank(question: PlanQuestion, result: SearchResult, outcome: Outcome) -> Non
         result.runner_up = outcome
 
 
+def _rank_of_each(question: PlanQuestion, result: SearchResult, outcome: Outcome) -> None:
+    group = (outcome.chip, outcome.engine)
+    known = result.of_each.get(group)
+    if known is None or _cost(question, outcome) < _cost(question, known):
+        result.of_each[group] = outcome
+        by_cost = sorted(result.of_each.items(), key=lambda own: _cost(question, own[1]))
+        result.of_each = dict(by_cost)
+
+
+def _is_dearer(
+    question: PlanQuestion, result: SearchResult, item: _Ready, floor: float, of_each: bool
+) -> bool:
+    """Whether a plan of at least this cost can be neither of the best two nor best of its kind."""
+    second = result.runner_up
+    if second is None or floor < _cost(question, second):
+        return False
+    own = result.of_each.get(item.group)
+    return not of_each or (own is not None and floor >= _cost(question, own))
+
+
 def _cost_floor(question: PlanQuestion, item: _Ready, trace: Trace) -> float:
     """Least cost of a candidate with its next number of replicas."""
     if question.objective == "chips":
@@ -228,7 +269,7 @@ def _most_output_per_s(item: _Ready, trace: Trace) -> float:
     # Replicas can do no better than be busy all the time, with prompts or with answers alone.
     prompts_ns = float(item.floors.work_ns.sum())
     answers_ns = float(trace.output_tokens.sum()) * _least_token_ns(item, trace)
-    prompts_ns /= _prompt_lanes(item.candidate, item.deployment, item.replicas)
+    prompts_ns /= prompt_lanes(item.candidate, item.deployment, item.replicas)
     answers_ns /= item.replicas * item.deployment.lanes
     return output / max(prompts_ns, answers_ns) * 1e9
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.plan.load import Load
 from simulator.plan.outcome import Outcome, Target
 from simulator.plan.plan_question import PlanQuestion
 from simulator.plan.search import SearchResult
@@ -10,7 +11,7 @@ from simulator.plan.search import SearchResult
 def cost_text(question: PlanQuestion, outcome: Outcome) -> str:
     """Cost in the question's objective, and in the other one."""
     dollars = f"${outcome.usd_per_million_output:,.3f} per million output tokens"
-    chips = f"{outcome.chips} chips"
+    chips = f"{outcome.chips} chip{'s' * (outcome.chips != 1)}"
     return f"{chips}, {dollars}" if question.objective == "chips" else f"{dollars}, {chips}"
 
 
@@ -73,3 +74,52 @@ def infeasible_sentence(question: PlanQuestion, result: SearchResult) -> str:
         f"{target.unit}); {target.name} of {target.found * 1.001:,.4g} {target.unit} would be met, "
         "or raise most_chips"
     )
+
+
+def why_sentence(outcome: Outcome) -> str:
+    """What the tightest target waits for, in figures."""
+    lost = outcome.refused + outcome.unfinished
+    if lost:
+        return f"{lost:,} requests get no answer: they do not fit even alone"
+    if outcome.binds.name.startswith("TTFT"):
+        return _prompts_text(outcome.load)
+    return _answers_text(outcome)
+
+
+def _prompts_text(load: Load) -> str:
+    burst = load.burst
+    if burst is None:
+        return "every prompt was hit in the cache"
+    rate = f"prefill takes {_kilo(burst.prefill_tokens_per_s)}/s"
+    if burst.requests == 1:
+        alone = burst.tokens / burst.prefill_tokens_per_s
+        return (
+            f"prompts hardly meet: the longest wait is for one of {_kilo(burst.tokens)} tokens, "
+            f"and {rate}: {alone:,.3g} s"
+        )
+    return (
+        f"bursts: {_kilo(burst.tokens)} prompt tokens of {burst.requests:,} requests arrive in "
+        f"{burst.seconds:,.3g} s, {rate}: the last waits {burst.waiting_s:,.3g} s"
+    )
+
+
+def _answers_text(outcome: Outcome) -> str:
+    load = outcome.load
+    many = f"{load.decoding:,.3g} requests of a step in the mean, {load.most_decoding:,} at most"
+    alone = f"a step of answers alone takes {load.decode_step_ms:,.3g} ms"
+    if not load.mixed_step_ms:
+        return f"{alone} ({many})"
+    if not load.decode_step_ms:
+        return f"every step carries prompts and takes {load.mixed_step_ms:,.3g} ms ({many})"
+    return (
+        f"{alone}, one that carries prompts as well {load.mixed_step_ms:,.3g} ms, and in those "
+        f"answers spend {load.mixed_share:.0%} of their time ({many})"
+    )
+
+
+def _kilo(amount: float) -> str:
+    """Tokens to three digits: 318 K, 2.41 M."""
+    for size, unit in ((1e6, " M"), (1e3, " K")):
+        if amount >= size:
+            return f"{amount / size:,.3g}{unit}"
+    return f"{amount:,.3g}"

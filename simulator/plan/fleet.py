@@ -1,0 +1,326 @@
+"""The inverse question: what load a fleet of chips carries within the targets, and what binds.
+
+The load is the traffic as it is, its arrivals so many times as fast (in closed loop: so many
+users). It is found by simulating, on a fixed ladder of loads 3 % apart: the one that is named was
+simulated and met the targets, the next was simulated and did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+
+from hwmodels.chip import find_chip
+from simulator.basis.errors import DoesNotFitError, InputError, UndividedError, UnsupportedError
+from simulator.plan.bounds import missed_target, unloaded
+from simulator.plan.candidates import Candidate, candidates, prices_of_choice
+from simulator.plan.outcome import Outcome, outcome_of
+from simulator.plan.plan_question import ChipChoice, PlanQuestion
+from simulator.plan.search import deploy_candidate
+from simulator.serve.deployment import DeployedReplica
+from simulator.serve.run import run_scenario
+from simulator.serve.scenario import Scenario
+from simulator.serve.traffic import trace_of
+from workloads.traffic.trace import NO_TIME, Trace
+
+Note = Callable[[str], None]
+STEP = 1.03
+# From a four-hundredth of the traffic to 20,000 times it.
+LEAST_RUNG, MOST_RUNG = -200, 335
+_MOST_USERS = 2**17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A simulated load: `rung` on the ladder, and what came out.
+
+    `rate_scale`: arrivals so many times as fast as the traffic's; `users`: of a closed loop.
+    """
+
+    rung: int
+    rate_scale: float | None
+    users: int | None
+    outcome: Outcome
+
+    @property
+    def scenario(self) -> Scenario:
+        """What `v4sim serve` runs to the same figures."""
+        return self.outcome.candidate.with_replicas(self.outcome.replicas)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetAnswer:
+    """What `chips` of one kind carry: `met` is the highest load found within the targets, `missed`
+    the next one. Both are None where no layout carries any load; then `ruled_out` says why."""
+
+    chip: str
+    chips: int
+    met: Loaded | None
+    missed: Loaded | None
+    usd_per_hour: float
+    simulated: int
+    ruled_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Such as 16 x h200."""
+        return f"{self.chips} x {find_chip(self.chip).name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetQuestion:
+    """Fleets to compare, as choices of a chip with so many, and what their layouts may be."""
+
+    plan: PlanQuestion
+    fleets: tuple[ChipChoice, ...]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether users wait for their replies, so that the load is their number."""
+        return users_of(self.plan.scenario) is not None
+
+
+@dataclass(slots=True)
+class FleetSearch:
+    """Carries out a question; what it has simulated, it knows.
+
+    Assumes: a fleet is one kind of chip and one layout, replicated; of a layout, as many replicas
+        as the chips give carry at least the load that fewer would.
+    Assumes: the traffic's lengths and their order stay as they are while arrivals come faster; a
+        load 3 % above the one that is named misses the targets with those very arrivals, though a
+        still higher one may meet them where they happen to fall well.
+    """
+
+    question: FleetQuestion
+    note: Note = lambda _: None
+    trace: Trace = field(init=False)
+    _deployed: dict[str, DeployedReplica | InputError] = field(default_factory=dict)
+    _known: dict[tuple[str, int, int], Loaded] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.trace = trace_of(self.question.plan.scenario)
+
+    def carried(self, chip: ChipChoice, floor: FleetAnswer | None = None) -> FleetAnswer:
+        """The most that these chips carry; never less than `floor`, a smaller fleet of them.
+
+        Every layout is asked for the rung above the best so far, and climbs from there.
+        """
+        before = len(self._known)
+        best = floor.met if floor else None
+        next_one = floor.missed if floor else None
+        ruled: list[tuple[str, str]] = []
+        plan = self.question.plan.model_copy(update={"chips": (chip,)})
+        found = [own for own in candidates(plan) if self._is_possible(own, ruled)]
+        for candidate in sorted(found, key=lambda own: own.chips_per_replica):
+            climbed = self._climb(candidate, best)
+            if climbed is not None:
+                best, next_one = climbed
+        return FleetAnswer(
+            chip=chip.chip,
+            chips=chip.most_chips,
+            met=best,
+            missed=next_one if best else None,
+            usd_per_hour=chip.most_chips * prices_of_choice(chip).usd_per_chip_hour,
+            simulated=len(self._known) - before,
+            ruled_out=tuple(ruled),
+        )
+
+    def all_carried(self) -> list[FleetAnswer]:
+        """Answers for all fleets, in their order; a larger one carries at least what a smaller one
+        of the same chip and price does."""
+        order = sorted(
+            range(len(self.question.fleets)), key=lambda n: self.question.fleets[n].most_chips
+        )
+        found: dict[int, FleetAnswer] = {}
+        smaller: dict[str, FleetAnswer] = {}
+        for number in order:
+            fleet = self.question.fleets[number]
+            found[number] = smaller[fleet.chip] = self.carried(fleet, smaller.get(fleet.chip))
+        return [found[number] for number in range(len(order))]
+
+    def more(self, answer: FleetAnswer, chip: ChipChoice) -> list[FleetAnswer]:
+        """What one chip more carries, and one replica more of the best layout."""
+        steps = {1}
+        if answer.met is not None:
+            steps.add(answer.met.outcome.candidate.chips_per_replica)
+        found = [answer]
+        for step in sorted(steps):
+            larger = chip.model_copy(update={"most_chips": answer.chips + step})
+            found.append(self.carried(larger, floor=found[-1]))
+        return found[1:]
+
+    def _is_possible(self, candidate: Candidate, ruled: list[tuple[str, str]]) -> bool:
+        """Whether it can be built of the chips and an idle replica meets the targets."""
+        if not candidate.most_replicas:
+            few = f"takes {candidate.chips(1)} chips, {candidate.most_chips} are given"
+            ruled.append((candidate.label, few))
+            return False
+        try:
+            deployment = self._deploy(candidate)
+        except (DoesNotFitError, UndividedError, UnsupportedError) as error:
+            ruled.append((candidate.label, error.message))
+            return False
+        cached = candidate.scenario.prefix_cache is not None
+        floors = unloaded(deployment, self.trace, cached)
+        reason = missed_target(floors, self.trace, candidate.scenario.service_levels)
+        if reason is not None:
+            ruled.append((candidate.label, reason))
+        return reason is None
+
+    def _deploy(self, candidate: Candidate) -> DeployedReplica:
+        if candidate.key not in self._deployed:
+            self.note(candidate.label)
+            try:
+                self._deployed[candidate.key] = deploy_candidate(candidate)
+            except InputError as error:
+                self._deployed[candidate.key] = error
+        found = self._deployed[candidate.key]
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    def _climb(self, candidate: Candidate, best: Loaded | None) -> tuple[Loaded, Loaded] | None:
+        """The rung that a layout reaches, and the one it misses; None unless above the best."""
+        users = users_of(self.question.plan.scenario)
+        if best is not None:
+            first = self._try(candidate, best.rung + 1)
+            return self._up(candidate, first) if first.outcome.meets else None
+        first = self._try(candidate, 0 if users is None else _rung_of(users))
+        if first.outcome.meets:
+            return self._up(candidate, first)
+        return self._down(candidate, first, LEAST_RUNG if users is None else 0)
+
+    def _down(self, candidate: Candidate, high: Loaded, least: int) -> tuple[Loaded, Loaded] | None:
+        """Strides that double until one meets the targets; None where none down to `least` does."""
+        stride = 8
+        while high.rung > least:
+            low = self._try(candidate, max(least, high.rung - stride))
+            if low.outcome.meets:
+                return self._between(candidate, low, high)
+            high, stride = low, 2 * stride
+        return None
+
+    def _up(self, candidate: Candidate, low: Loaded) -> tuple[Loaded, Loaded]:
+        """Strides that double until one misses, then what lies between."""
+        stride = 4
+        while low.rung < MOST_RUNG:
+            high = self._try(candidate, min(MOST_RUNG, low.rung + stride))
+            if not high.outcome.meets:
+                return self._between(candidate, low, high)
+            low, stride = high, 2 * stride
+        raise InputError(
+            f"{candidate.label} meets the targets at {STEP**MOST_RUNG:,.0f} times the traffic: it "
+            "is over before anything waits; give more requests, or tighter targets"
+        )
+
+    def _between(self, candidate: Candidate, low: Loaded, high: Loaded) -> tuple[Loaded, Loaded]:
+        """Bisection: neighbours on the ladder of which the lower meets the targets."""
+        while high.rung - low.rung > 1:
+            middle = self._try(candidate, (low.rung + high.rung) // 2)
+            if middle.outcome.meets:
+                low = middle
+            else:
+                high = middle
+        return low, high
+
+    def _try(self, candidate: Candidate, rung: int) -> Loaded:
+        """Simulate a load on as many replicas as there may be; what is known is not run again."""
+        replicas = candidate.most_replicas
+        key = (f"{candidate.key}{candidate.prefill_share}", replicas, rung)
+        if key not in self._known:
+            base = candidate.scenario
+            scenario, users = _at_rung(base, rung)
+            loaded = replace(candidate, scenario=scenario)
+            told = f"{users} users" if users else f"{STEP**rung:.3g} x the traffic"
+            self.note(f"{replicas} x ({candidate.label}) at {told}")
+            run = run_scenario(
+                loaded.with_replicas(replicas),
+                deployment=self._deploy(candidate),
+                trace=self.trace,
+            )
+            self._known[key] = Loaded(
+                rung=rung,
+                rate_scale=None if users else scenario.traffic.rate_scale,
+                users=users,
+                outcome=outcome_of(loaded, replicas, run),
+            )
+        return self._known[key]
+
+
+def users_of(scenario: Scenario) -> int | None:
+    """Users of a closed loop; None where requests come by the clock."""
+    traffic = scenario.traffic
+    for loop in (traffic, traffic.made, traffic.client):
+        if loop is not None and loop.concurrency is not None:
+            return int(loop.concurrency)
+    return None
+
+
+def offered_per_s(trace: Trace, rate_scale: float) -> float | None:
+    """Requests a second over the span of their arrivals; None where some follow replies, or all
+    come at once."""
+    arrivals = trace.arrival_ns[trace.arrival_ns != NO_TIME]
+    span_s = float(np.ptp(arrivals)) / 1e9 if len(arrivals) else 0.0
+    if len(arrivals) < len(trace) or not span_s:
+        return None
+    return (len(trace) - 1) / span_s * rate_scale
+
+
+@lru_cache(maxsize=1)
+def _user_rungs() -> tuple[int, ...]:
+    """Numbers of users, each at most 3 % above the one before, or one more."""
+    rungs = [1]
+    while rungs[-1] < _MOST_USERS:
+        rungs.append(max(rungs[-1] + 1, int(rungs[-1] * STEP)))
+    return tuple(rungs)
+
+
+def _rung_of(users: int) -> int:
+    return max(0, int(np.searchsorted(_user_rungs(), users, side="right")) - 1)
+
+
+def _at_rung(scenario: Scenario, rung: int) -> tuple[Scenario, int | None]:
+    """The scenario under a load of the ladder, and its users where it has such."""
+    if users_of(scenario) is None:
+        scale = scenario.traffic.rate_scale * STEP**rung
+        return _with_traffic(scenario, {"rate_scale": scale}), None
+    rungs = _user_rungs()
+    users = rungs[min(rung, len(rungs) - 1)]
+    traffic = scenario.traffic
+    if traffic.concurrency is not None:
+        return _with_traffic(scenario, {"concurrency": users}), users
+    for name in ("made", "client"):
+        part = getattr(traffic, name)
+        if part is not None and part.concurrency is not None:
+            changed = part.model_copy(update={"concurrency": users})
+            return _with_traffic(scenario, {name: changed}), users
+    raise AssertionError("a closed loop has users")
+
+
+def _with_traffic(scenario: Scenario, changes: dict[str, object]) -> Scenario:
+    return scenario.model_copy(update={"traffic": scenario.traffic.model_copy(update=changes)})
+
+
+def fleets_within(budget_usd_per_hour: float, choices: Sequence[ChipChoice]) -> list[ChipChoice]:
+    """As many of each chip as the budget pays for, of which there are at most `most_chips`.
+
+    Raises InputError where it pays for none of any.
+    """
+    found, dear = [], []
+    for choice in choices:
+        each = prices_of_choice(choice).usd_per_chip_hour
+        count = int(budget_usd_per_hour / each * (1 + 1e-12))
+        if count:
+            count = min(count, choice.most_chips)
+            found.append(choice.model_copy(update={"most_chips": count}))
+        else:
+            dear.append(f"{find_chip(choice.chip).name} {each:g} USD")
+    if not found:
+        raise InputError(
+            f"a budget of {budget_usd_per_hour:,.4g} USD an hour pays for no chip at all (an hour "
+            f"of one: {', '.join(dear)}); raise --budget"
+        )
+    return found
