@@ -110,7 +110,29 @@ def _basis(trace: Trace, best: FleetAnswer) -> tuple[str, ...]:
         f"It costs ${outcome.usd_per_million_tokens:,.4g} per million tokens in all, "
         f"${outcome.usd_per_million_output:,.4g} per million output tokens, "
         f"${outcome.usd_per_request:,.3g} a request and ${outcome.usd_per_month:,.0f} a month.",
+        *_luck(trace, best),
         f"The load exactly: {replay}.",
+    )
+
+
+def _luck(trace: Trace, best: FleetAnswer) -> tuple[str, ...]:
+    """How sharp the edge is: what loads nearby did."""
+    if not best.near:
+        return ()
+    below, above = best.missed_below, best.met_above
+    if not below and not above:
+        return (
+            "The edge is sharp: of the loads tried up to 12 % below it all meet the targets, and "
+            "of those up to 16 % above it none.",
+        )
+    parts = []
+    if below:
+        parts.append(f"{load_text(trace, below[0])} below it misses a target")
+    if above:
+        parts.append(f"{load_text(trace, above[-1])} above it meets them")
+    return (
+        f"The edge is blurred by where the arrivals fall: {' and '.join(parts)}; more requests "
+        "make it sharper.",
     )
 
 
@@ -184,8 +206,12 @@ def _fleet_table(
                   ]),
             Field(name="usd_per_million_tokens", heading="$/M\nall", rank=2,
                   values=of_met(lambda own: own.outcome.usd_per_million_tokens)),
-            Field(name="layout", heading="layout", rank=4,
-                  values=of_met(lambda own: own.outcome.label)),
+            Field(name="layout", heading="layout", rank=1,
+                  values=of_met(lambda own: own.outcome.short_label.partition(": ")[2])),
+            Field(name="engine", heading="engine", rank=4,
+                  values=of_met(lambda own: own.outcome.engine)),
+            Field(name="limits", heading="limits", rank=5,
+                  values=of_met(lambda own: own.outcome.candidate.limits)),
             Field(name="why", heading="why", rank=9,
                   values=of_missed(lambda own: why_sentence(own.outcome))),
             Field(name="simulated", heading="runs", rank=9,
@@ -223,7 +249,9 @@ def _next_section(
             Field(name="usd_per_hour_more", heading="$ an hour\nmore", rank=1,
                   values=[larger.usd_per_hour - own.usd_per_hour for own, larger in rows]),
             Field(name="layout", heading="layout", rank=2,
-                  values=[larger.met.outcome.label if larger.met else None for _, larger in rows]),
+                  values=[
+                      larger.met.outcome.short_label if larger.met else None for _, larger in rows
+                  ]),
         ),
     )  # fmt: skip
     return [Section(id="more", title=table.title, parts=(table,))]
@@ -301,6 +329,7 @@ def _answer_json(trace: Trace, answer: FleetAnswer) -> dict[str, Any]:
         "simulated": answer.simulated,
         "met": _loaded_json(trace, answer.met),
         "missed": _loaded_json(trace, answer.missed),
+        "near": [_loaded_json(trace, own) for own in answer.near],
         "ruled_out": [{"label": label, "reason": why} for label, why in answer.ruled_out],
     }
 

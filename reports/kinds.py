@@ -23,6 +23,7 @@ REPORTS: dict[str, str] = {
     "serve": "reports.serve_bundle:serve_report",
     "serving-claims": "reports.claims_report:serving_claims_report",
     "step": "reports.step_report:step_report",
+    "sweep": "reports.sweep_report:sweep_report",
     "validate": "reports.validation_page:validation_report",
 }
 

@@ -14,13 +14,14 @@ from simulator.basis.assumptions import assumptions_of
 from simulator.cost import step_clock
 from simulator.kernels.constants_file import chips_warning
 from simulator.plan import bounds, load, sensitivity
-from simulator.plan.outcome import HOURS_A_MONTH, Outcome
+from simulator.plan.outcome import Outcome
 from simulator.plan.plan_question import PlanQuestion
 from simulator.plan.search import SearchResult
 from simulator.plan.sensitivity import Sensitivity
 from simulator.plan.verdict import plan_sentence, runner_up_sentence, target_text, why_sentence
 from simulator.serve import deployment, replica
 from simulator.serve.scenario import ServiceLevels
+from simulator.sweep.row import HOURS_A_MONTH
 from workloads.deepseek_v4.config import find_model
 
 _SHOWN = 12
@@ -149,6 +150,7 @@ def dot_of(outcome: Outcome) -> Dot:
     return Dot(
         group=f"{outcome.chip}, {outcome.engine}",
         label=label,
+        name=outcome.short_label.partition(": ")[2],
         meets=outcome.meets,
         user_tokens_per_s=user,
         chip_tokens_per_s=outcome.output_tokens_per_s_chip,
@@ -180,9 +182,10 @@ def outcome_table(
         title=title,
         shown=shown,
         fields=(
-            column("plan", "plan", lambda own: own.label),
+            column("plan", "plan", lambda own: own.short_label),
             *_target_fields(outcomes),
             column("meets", "meets", lambda own: own.meets),
+            column("engine", "engine", lambda o: o.engine, 1),
             column("usd_per_million_output", "$/M\nout", lambda o: o.usd_per_million_output, 1,
                    _usd),
             column("usd_per_million_tokens", "$/M\nall", lambda o: o.usd_per_million_tokens, 2,
@@ -193,12 +196,14 @@ def outcome_table(
             column("user_tokens_per_s", "tokens/s\na user", lambda o: o.user_tokens_per_s, 5),
             column("output_tokens_per_s_chip", "tokens/s\na chip",
                    lambda o: o.output_tokens_per_s_chip, 5),
-            column("binds", "binds", lambda o: f"{o.binds.name}: {why_sentence(o)}", 9),
+            column("binds", "binds", lambda o: o.binds.name, 6),
             column("busy_share", "busy", lambda o: o.busy_share, 6, lambda v: f"{v:.0%}"),
             column("hit_share", "hits", lambda o: o.hit_share, 7, lambda v: f"{v:.0%}"),
-            column("chip", "chip", lambda o: o.chip, 8),
-            column("engine", "engine", lambda o: o.engine, 8),
-            column("chips", "chips", lambda o: o.chips, 8),
+            column("limits", "limits", lambda o: o.candidate.limits, 3),
+            column("why", "why", why_sentence, 9),
+            column("chip", "chip", lambda o: o.chip, 9),
+            column("chips", "chips", lambda o: o.chips, 9),
+            column("replicas", "replicas", lambda o: o.replicas, 9),
             column("preemptions", "preempted", lambda o: o.preemptions, 9),
         ),
     )  # fmt: skip
@@ -239,7 +244,7 @@ def _change_table(changes: Sequence[Sensitivity]) -> ReportTable:
                   values=[plan.usd_per_million_output for plan in plans]),
             Field(name="answer", heading="then best", rank=2,
                   values=[
-                      "no plan" if own is None else "the same" if alike else own.label
+                      "no plan" if own is None else "the same" if alike else own.short_label
                       for own, alike in zip(answers, same, strict=True)
                   ]),
             Field(name="answer_usd_per_million_output", heading="$/M out\nthen", show=_usd, rank=1,
@@ -258,13 +263,14 @@ def _ruled_out(result: SearchResult) -> Section:
     table = ReportTable(
         id="ruled-out",
         title=f"Ruled out before simulation ({len(rows)})",
-        shown=_RULED_SHOWN,
+        shown=0,
         fields=(
             Field(name="candidate", heading="candidate", values=[own.label for own in rows]),
             Field(name="reason", heading="reason", values=[own.reason for own in rows]),
         ),
     )
-    return Section(id="ruled", title=table.title, parts=(table,))
+    first = tuple(f"{own.label}: {own.reason}." for own in rows[:_RULED_SHOWN])
+    return Section(id="ruled", title=table.title, parts=(table,), texts=first)
 
 
 def _notes(result: SearchResult) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ _HEAD_WIDTH = 12
 
 def sweep_answer(axes: Sequence[Axis], rows: Sequence[Row]) -> str:
     """A sentence: the cheapest point that carries its load within its levels, or that none does."""
-    good = [row for row in rows if _is_good(row)]
+    good = [row for row in rows if is_good(row)]
     asked = any(row.get("levels_met") is not None for row in rows)
     what = "carry their load within the service levels" if asked else "carry their load"
     if not good:
@@ -58,7 +58,7 @@ def sweep_answer(axes: Sequence[Axis], rows: Sequence[Row]) -> str:
         if priced
         else max(good, key=lambda row: _number(row[_CHIP_RATE.name]))
     )
-    place = ", ".join(f"{name}={text_of(best[name])}" for name in _varied(axes))
+    place = ", ".join(f"{name}={text_of(best[name])}" for name in varied(axes))
     rate = f"{cell(best[_CHIP_RATE.name])} output tokens/s a chip"
     usd = f"{cell(best[_USD.name])} USD per million output tokens, " if priced else ""
     kind = "Cheapest" if priced else "Fastest a chip"
@@ -70,9 +70,9 @@ def sweep_answer(axes: Sequence[Axis], rows: Sequence[Row]) -> str:
 def sweep_columns(axes: Sequence[Axis], rows: Sequence[Row]) -> list[TextColumn]:
     """Fields that vary, and the figures that some point has."""
     plain = all(row["status"] == "done" for row in rows)
-    varied = _varied(axes)
+    names = varied(axes)
     heads = [
-        TextColumn(heading=_head(n), cells=_cells(rows, n), left=_left(rows, n)) for n in varied
+        TextColumn(heading=_head(n), cells=_cells(rows, n), left=_left(rows, n)) for n in names
     ]
     if not plain:
         heads.append(TextColumn(heading="status", cells=_cells(rows, "status"), left=True))
@@ -80,7 +80,7 @@ def sweep_columns(axes: Sequence[Axis], rows: Sequence[Row]) -> list[TextColumn]
     return heads + [
         TextColumn(heading=figure.heading, cells=_cells(rows, figure.name), rank=rank)
         for rank, figure in enumerate(shown, 1)
-        if figure.name not in varied
+        if figure.name not in names
     ]
 
 
@@ -118,11 +118,13 @@ def cell(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else value
 
 
-def _varied(axes: Sequence[Axis]) -> list[str]:
+def varied(axes: Sequence[Axis]) -> list[str]:
+    """Fields of more than one value, or the first."""
     return [axis.name for axis in axes if len(axis.values) > 1] or [axes[0].name]
 
 
-def _is_good(row: Row) -> bool:
+def is_good(row: Row) -> bool:
+    """Whether a point carries its load within its service levels."""
     if row["status"] != "done" or row.get("broken_laws"):
         return False
     return row["levels_met"] is not False and not row["is_saturated"] and not row["refused"]

@@ -186,7 +186,7 @@ def _fleets(
     question = FleetQuestion(plan=asked, fleets=asked_fleets(asked, fleet, budget, prices))
     with _progress() as note:
         search = FleetSearch(question, note)
-        answers = search.all_carried()
+        answers = [search.with_near(answer) for answer in search.all_carried()]
         more = [
             search.more(answer, chip) for answer, chip in zip(answers, question.fleets, strict=True)
         ]

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simulator.basis.errors import InputError
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import (
+    CsvFile,
+    JsonFile,
+    PageFile,
+    command_line,
+    console,
+    error_console,
+    save_json,
+)
 from simulator.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -40,7 +48,10 @@ def sweep(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="sweep.parquet, and parts/ of one file a point.")
+        Path,
+        typer.Option(
+            metavar="DIR", help="Page, tables, figures, sweep.parquet, parts/ of one file a point."
+        ),
     ] = Path("out/sweep"),
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes here [default: one a core].")
@@ -49,6 +60,8 @@ def sweep(
         str | None,
         typer.Option(metavar="ADDRESS", help="Run on the Dask cluster there, tcp://host:8786."),
     ] = None,
+    page: PageFile = None,
+    csv: CsvFile = None,
     json: JsonFile = None,
 ) -> int:
     """Serve a scenario at every point of a grid; parts that exist are kept, so it can go on.
@@ -73,14 +86,38 @@ def sweep(
     about = {"scenario": Path(scenario).name, "grid": {axis.name: axis.values for axis in axes}}
     write_merged(out / "sweep.parquet", rows, about)
     save_json(json, {**about, "points": rows})
+    _write(out, axes, points, rows, page, csv)
     _print(axes, rows)
     console().print(_counts(points, found), soft_wrap=True)
     console().print(
         f"wrote {out / 'sweep.parquet'}: {len(rows[0])} columns a point", soft_wrap=True
     )
+    shown = page or out / "report.html"
+    console().print(f"Open the report in a browser: {shown.resolve()}", soft_wrap=True)
     if not any(row["status"] == "done" for row in rows):
         raise InputError(f"none of the {len(rows):,} points could be run: {rows[0]['error']}")
     return 0
+
+
+def _write(
+    out: Path,
+    axes: Sequence[Axis],
+    points: Sequence[Point],
+    rows: Sequence[Row],
+    page: Path | None,
+    csv: Path | None,
+) -> None:
+    """The page with its tables and figures, in the folder and where it was asked for."""
+    from reports.report_files import write_report_folder, write_table_csv
+    from reports.report_page import write_report_page
+    from reports.sweep_report import sweep_report
+
+    report = sweep_report(axes, points, rows)
+    write_report_folder(out, report, command_line())
+    if page is not None:
+        write_report_page(page, report, command_line())
+    if csv is not None:
+        write_table_csv(csv, report.table())
 
 
 def _source(workers: int | None, scheduler: str | None) -> Source:

@@ -13,9 +13,9 @@ from simulator.basis.errors import InputError
 from simulator.engine.profile import find_profile
 from simulator.plan.candidates import prices_of_choice
 from simulator.plan.fleet import fleets_within
-from simulator.plan.outcome import HOURS_A_MONTH
 from simulator.plan.plan_question import ChipChoice, PlanQuestion, load_plan
 from simulator.serve.scenario import Scenario, ServiceLevels, Traffic
+from simulator.sweep.row import HOURS_A_MONTH
 from workloads.deepseek_v4.config import find_model
 
 T = TypeVar("T")

@@ -70,6 +70,11 @@ class Candidate:
         return self.scenario.model_dump_json(exclude=apart)
 
     @property
+    def limits(self) -> str:
+        """What its label says beyond chip, layout and engine."""
+        return ", ".join(self.label.split(", ")[2:])
+
+    @property
     def label(self) -> str:
         """One line that tells it from others."""
         s = self.scenario

@@ -30,6 +30,8 @@ Note = Callable[[str], None]
 STEP = 1.03
 # From a four-hundredth of the traffic to 20,000 times it.
 LEAST_RUNG, MOST_RUNG = -200, 335
+# Loads to either side of the answer that are tried as well: 12 % below and above.
+NEAR = 4
 _MOST_USERS = 2**17
 
 
@@ -54,7 +56,8 @@ class Loaded:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetAnswer:
     """What `chips` of one kind carry: `met` is the highest load found within the targets, `missed`
-    the next one. Both are None where no layout carries any load; then `ruled_out` says why."""
+    the next one. Both are None where no layout carries any load; then `ruled_out` says why.
+    `near`: further loads around them on the same layout, which show what hangs on the arrivals."""
 
     chip: str
     chips: int
@@ -62,7 +65,20 @@ class FleetAnswer:
     missed: Loaded | None
     usd_per_hour: float
     simulated: int
+    near: tuple[Loaded, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def missed_below(self) -> tuple[Loaded, ...]:
+        """Lower loads nearby that nonetheless miss a target."""
+        least = self.met.rung if self.met else 0
+        return tuple(own for own in self.near if own.rung < least and not own.outcome.meets)
+
+    @property
+    def met_above(self) -> tuple[Loaded, ...]:
+        """Higher loads nearby that nonetheless meet the targets."""
+        most = self.missed.rung if self.missed else 0
+        return tuple(own for own in self.near if own.rung > most and own.outcome.meets)
 
     @property
     def name(self) -> str:
@@ -140,6 +156,21 @@ class FleetSearch:
             fleet = self.question.fleets[number]
             found[number] = smaller[fleet.chip] = self.carried(fleet, smaller.get(fleet.chip))
         return [found[number] for number in range(len(order))]
+
+    def with_near(self, answer: FleetAnswer) -> FleetAnswer:
+        """The answer with loads around it: whether one targets' edge or several lie there."""
+        if answer.met is None or answer.missed is None:
+            return answer
+        own = answer.met.outcome
+        rungs = [answer.met.rung - NEAR + n for n in range(NEAR)]
+        rungs += [answer.missed.rung + 1 + n for n in range(NEAR)]
+        least = 0 if self.question.is_closed else LEAST_RUNG
+        near = [
+            self._try(own.candidate, rung, own.replicas)
+            for rung in rungs
+            if least <= rung <= MOST_RUNG
+        ]
+        return replace(answer, near=tuple(near))
 
     def more(self, answer: FleetAnswer, chip: ChipChoice) -> list[FleetAnswer]:
         """What one chip more carries, and one replica more of the best layout."""
@@ -226,12 +257,13 @@ class FleetSearch:
                 high = middle
         return low, high
 
-    def _try(self, candidate: Candidate, rung: int) -> Loaded:
+    def _try(self, candidate: Candidate, rung: int, replicas: int | None = None) -> Loaded:
         """Simulate a load on as many replicas as there may be; what is known is not run again."""
-        replicas = candidate.most_replicas
+        replicas = replicas or candidate.most_replicas
         key = (f"{candidate.key}{candidate.prefill_share}", replicas, rung)
         if key not in self._known:
-            base = candidate.scenario
+            traffic = self.question.plan.scenario.traffic
+            base = candidate.scenario.model_copy(update={"traffic": traffic})
             scenario, users = _at_rung(base, rung)
             loaded = replace(candidate, scenario=scenario)
             told = f"{users} users" if users else f"{STEP**rung:.3g} x the traffic"

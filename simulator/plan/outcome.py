@@ -12,6 +12,7 @@ from simulator.plan.candidates import Candidate
 from simulator.plan.load import Load, load_of
 from simulator.serve.money import bill_of
 from simulator.serve.run import ServingRun
+from simulator.sweep.row import HOURS_A_MONTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +33,6 @@ class Target:
     def is_met(self) -> bool:
         """Whether it is kept."""
         return self.found <= self.asked
-
-
-HOURS_A_MONTH = 730.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +109,15 @@ class Outcome:
     def binds(self) -> Target:
         """The tightest target."""
         return min(self.targets, key=lambda target: target.margin)
+
+    @property
+    def short_label(self) -> str:
+        """Chips and layout, such as `8 b200: 4 x tp2 dp1`."""
+        parallel = self.candidate.scenario.parallel
+        prefill = self.candidate.prefill_replicas(self.replicas)
+        apart = f" + {prefill} prefill" if prefill else ""
+        layout = f"{self.replicas}{apart} x tp{parallel.tp} dp{parallel.dp}"
+        return f"{self.chips} {self.chip}: {layout}"
 
     @property
     def label(self) -> str:

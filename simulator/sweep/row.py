@@ -8,6 +8,7 @@ from simulator.serve.run import ServingRun
 from simulator.serve.spread import Spread
 
 Value = int | float | str | bool | None
+HOURS_A_MONTH = 730.5
 _QUANTILES = ("p50", "p90", "p99", "mean")
 
 
@@ -21,7 +22,7 @@ def point_row(run: ServingRun) -> dict[str, Value]:
         **_goodput(summary),
         **_counts(summary),
         **_rates(summary),
-        **_money(bill),
+        **_money(bill, summary),
         **_soundness(summary),
     }
 
@@ -91,9 +92,19 @@ def _rates(summary: Summary) -> dict[str, Value]:
     }
 
 
-def _money(bill: Bill) -> dict[str, Value]:
-    energy = bill.energy
+def _money(bill: Bill, summary: Summary) -> dict[str, Value]:
+    """`usd_per_million_tokens`: of input, hits among them, and output; a month has 730.5 hours."""
+    energy, counts = bill.energy, summary.counts
+    tokens = counts.input_tokens + counts.output_tokens
+    hours = bill.chip_seconds / bill.chips / 3600
+
+    def usd_over(amount: float) -> float | None:
+        return None if bill.usd is None or not amount else bill.usd / amount
+
     return {
+        "usd_per_million_tokens": usd_over(tokens / 1e6),
+        "usd_per_request": usd_over(counts.finished),
+        "usd_per_month": usd_over(hours / HOURS_A_MONTH),
         "usd_per_chip_hour": bill.usd_per_chip_hour,
         "usd": bill.usd,
         "usd_per_million_input_miss": bill.usd_per_million_input_miss,

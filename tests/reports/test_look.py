@@ -60,6 +60,39 @@ def _validated(folder: Path) -> Path:
     return page
 
 
+_QUESTION = """
+name: small
+scenario:
+  name: small
+  model: v4-flash
+  chip: h200
+  fidelity: roofline
+  traffic:
+    made: {input_tokens: 6000, output_tokens: 60, requests: 60, rate_per_s: 20}
+  service_levels: {ttft_s: 1, tpot_ms: 30, percentile: 90}
+chips:
+  - {chip: h200, most_chips: 12}
+  - {chip: b200, most_chips: 12}
+engines: [sglang-0.5, ideal]
+layouts: [[2, 1], [4, 1], [1, 4]]
+max_requests: [16]
+"""
+
+
+def _planned(folder: Path) -> Path:
+    (folder / "q.yaml").write_text(_QUESTION)
+    assert main(["plan", str(folder / "q.yaml"), "--out", str(folder / "plan")]) == 0
+    return folder / "plan" / "report.html"
+
+
+def _fleet(folder: Path) -> Path:
+    (folder / "q.yaml").write_text(_QUESTION)
+    page = folder / "f.html"
+    fleets = ["--fleet", "8xh200,4xb200", "--page", str(page)]
+    assert main(["plan", str(folder / "q.yaml"), *fleets]) == 0
+    return page
+
+
 PAGES: dict[str, Made] = {
     "steps": _steps,
     "step": _run("step", *_STEP, "--out", "OUT", page="report.html"),
@@ -79,6 +112,13 @@ PAGES: dict[str, Made] = {
     "claims": _run("claims", "--page", "OUT/c.html", page="c.html"),
     "serve": _run(
         "serve", "chat", "--set", "traffic.made.requests=200", "--out", "OUT", page="serve.html",
+    ),
+    "plan": _planned,
+    "fleet": _fleet,
+    "sweep": _run(
+        "sweep", "chat", "--grid", "traffic.made.requests=60", "chip=h200,b200",
+        "parallel.tp=4,8", "scheduler.max_requests=16,64", "--workers", "1", "--out", "OUT/s",
+        page="s/report.html",
     ),
     "layout": _run("layout", "--pages", "128,256,512", "--out", "OUT", page="layout.html"),
     "indexer": _run("indexer", "--out", "OUT", page="indexer.html"),
