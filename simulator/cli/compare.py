@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.basis.errors import InputError, V4SimError
+from simulator.basis.sizes import read_tokens
 from simulator.cli import step
 from simulator.cli.deployment_options import OPTIONS
 from simulator.cli.options import (
@@ -40,6 +41,8 @@ _VARIED = {
     **{name: own for name, own in OPTIONS.items() if name not in _WITHOUT},
     **_SHAPE,
 }
+# Options whose values are read as sizes, such as 128K.
+_SIZED = ("context", "new_tokens")
 _GROUP = "Steps: several values apart by commas are compared with each other"
 
 
@@ -181,8 +184,11 @@ def _values(name: str, text: str) -> list[Any]:
     annotation = _VARIED[name][0]
     kinds = typing.get_args(typing.get_args(annotation)[0]) or (typing.get_args(annotation)[0],)
     kind = next((kind for kind in (int, float) if kind in kinds), str)
-    found = []
+    found: list[Any] = []
     for part in (part.strip() for part in text.split(",")):
+        if name in _SIZED:
+            found.append(read_tokens(part, f"--{name.replace('_', '-')}"))
+            continue
         try:
             found.append(kind(part))
         except ValueError:

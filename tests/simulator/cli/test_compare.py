@@ -110,3 +110,11 @@ def test_explain_takes_a_run_or_its_options(
     code, _, err = run(capsys, "explain", step, "--model", "v4-flash")
     assert code == 2
     assert "give one of both" in err
+
+
+def test_contexts_are_read_as_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("compare", *STEP[:-2], "--chip", "b200", "--fidelity", "roofline")
+    code, out, _ = run(capsys, *asked, "--context", "4K,1M")
+    assert code == 0
+    assert "4,096" in out or "4096" in out
+    assert "1048576" in out.replace(",", "")
