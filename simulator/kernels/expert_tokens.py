@@ -191,7 +191,14 @@ def expected_experts(
     )
     logs = math.lgamma(choosing + 1) - chosen - missed + loads * math.log(chance)
     logs = logs + (choosing - loads) * math.log1p(-chance)
-    rows = loads if choosing == tokens else np.rint(loads * tokens / choosing).astype(np.int64)
-    values, place = np.unique(-(-rows // tile), return_inverse=True)
-    counts = np.bincount(place, weights=np.exp(logs)) * experts / ranks
+    # Rows of a choice come in whole tokens: the part beyond is the chance of one row more.
+    rows = loads * (tokens / choosing)
+    low = np.floor(rows).astype(np.int64)
+    chances = np.exp(logs)
+    all_rows = np.concatenate([low, low + 1])
+    all_chances = np.concatenate([chances * (1.0 - (rows - low)), chances * (rows - low)])
+    if choosing == tokens:
+        all_rows, all_chances = loads, chances
+    values, place = np.unique(-(-all_rows // tile), return_inverse=True)
+    counts = np.bincount(place, weights=all_chances) * experts / ranks
     return values.astype(float), counts

@@ -86,7 +86,8 @@ def _planned(folder: Path) -> Path:
 
 
 def _fleet(folder: Path) -> Path:
-    (folder / "q.yaml").write_text(_QUESTION)
+    # A target that a load can miss: with a loose one the traffic is over before anything waits.
+    (folder / "q.yaml").write_text(_QUESTION.replace("ttft_s: 1,", "ttft_s: 0.15,"))
     page = folder / "f.html"
     fleets = ["--fleet", "8xh200,4xb200", "--page", str(page)]
     assert main(["plan", str(folder / "q.yaml"), *fleets]) == 0

@@ -98,7 +98,7 @@ def test_the_command_writes_scenarios_that_serve_takes(capsys, tmp_path):
     ]
     assert "1 of 1 figures with a band are in it; 3 have none" in text
     assert "Why ours differs: 8,192 tokens take" in " ".join(text.split())
-    (file,) = out.iterdir()
+    (file,) = out.glob("*.yaml")
     row = next(row for row in ROWS if row.name == ONE)
     assert open_scenario(file) == row.scenario
     assert records[1]["scenarios"] == [row.scenario.model_dump(mode="json", exclude_none=True)]
