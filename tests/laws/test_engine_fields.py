@@ -396,7 +396,7 @@ def test_exceptions_are_few_fields_that_are_there() -> None:
 
 @pytest.mark.parametrize(
     ("engine", "at"),
-    tenth([case for case in cases() if key(*case) not in STILL], 8)[:: 1 if WHOLE else 3],
+    tenth([case for case in cases() if key(*case) not in STILL], 8)[:: 1 if WHOLE else 6],
     ids=lambda v: "/".join(map(str, v)) if isinstance(v, tuple) else v,
 )
 def test_a_field_of_an_engine_moves_a_figure(engine: str, at: Path) -> None:

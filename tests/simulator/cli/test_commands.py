@@ -17,6 +17,7 @@ from simulator.basis.yaml_loader import compose_yaml
 from simulator.cli.main import main
 from simulator.cli.options import console
 from simulator.evaluate.verify import shipped_golden_file
+from tests.sampling import WHOLE
 from workloads.deepseek_v4.config import list_models
 
 MODELS = Path(workloads.__file__).parent / "deepseek_v4" / "models"
@@ -238,6 +239,7 @@ def test_claims_print_thirty_lines_and_none_differs(capsys, tmp_path):
     assert kinds[14] == kinds[29] == "executed"
 
 
+@pytest.mark.skipif(not WHOLE, reason="takes long: a part of make test-all")
 def test_fused_layers_are_printed_with_their_median(capsys, tmp_path):
     path = tmp_path / "fused.json"
     code, out, _ = run(capsys, "claims", "--fused", "--json", path)
