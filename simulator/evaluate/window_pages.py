@@ -40,6 +40,11 @@ class WindowPages:
                 f"window pages of {page_tokens} tokens are asked for, expected 1 or more"
             )
         count = rows * -(-max_tokens // page_tokens) if pages is None else pages
+        if order is not None and sorted(order) != list(range(count)):
+            raise InputError(
+                f"the order of window pages names {len(order)} pages, expected each of {count} "
+                "pages once"
+            )
         self.page_tokens, self.reach, self.pages = page_tokens, reach, count
         self.free = deque(range(count) if order is None else order)
         self.tables: dict[int, list[int]] = {}

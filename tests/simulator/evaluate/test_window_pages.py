@@ -56,7 +56,7 @@ DENSE = forward(GOLDEN.config, GOLDEN.weights, GOLDEN.input_ids).logits
 @pytest.mark.parametrize("page", [8, 64, 128, 100])
 @pytest.mark.parametrize("quantised", [False, True])
 def test_pages_and_rings_give_the_same_values(page: int, quantised: bool) -> None:
-    count = 2 * -(-1024 // page)
+    count = 2 * -(-512 // page)
     order = np.random.default_rng(page).permutation(count).tolist() if page != 128 else None
     paged = run(evaluator(page, quantised=quantised, window_page_order=order), other=True)
     ring = run(evaluator(None, quantised=quantised), other=True)
