@@ -157,11 +157,6 @@ def predict_npu_row(row: NpuRow) -> NpuPrediction:
         return NpuPrediction(row=row, reason=str(error))
 
 
-def predict_npu_rows(rows: Sequence[NpuRow]) -> list[NpuPrediction]:
-    """Predictions in order; rows of one setting with another metric are costed once."""
-    return [predict_npu_row(row) for row in rows]
-
-
 def is_asked(row: NpuRow) -> bool:
     """Whether a row says enough to be asked."""
     return not _not_asked(row)

@@ -472,16 +472,6 @@ def model_from_mapping(
     except ValidationError as error:
         raise_faults(found, lines, _schema_faults(error, found.kept))
         raise
-    except InputError as error:  # a format that no table has, told inside of a validator
-        said = (
-            (key,)
-            for key, value in found.kept.items()
-            if isinstance(value, str) and repr(value) in error.message
-        )
-        keys = next(said, ())
-        named = f"{keys[0]}: " if keys else ""
-        sentence = f"{lines.path}:{lines(keys)}: {named}{error.message}"
-        raise FileFormatError(sentence) from None
     raise_faults(found, lines)
     return config
 

@@ -6,13 +6,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from simulator.basis.yaml_loader import StrictModel
+from simulator.basis.errors import InputError
+from simulator.basis.yaml_loader import KeyFaultError, StrictModel
 from workloads.deepseek_v4.modules import BF16_ROLES, EXPERT_ROLES
 from workloads.weight_format import weight_format
 
 
 def _known(name: str) -> str:
-    weight_format(name)
+    try:
+        weight_format(name)
+    except InputError as error:
+        raise KeyFaultError((), error.message) from None
     return name
 
 

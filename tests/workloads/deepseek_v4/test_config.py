@@ -194,7 +194,7 @@ def test_no_rope_scaling_is_allowed() -> None:
         ({"hidden_size": 128.5}, "hidden_size", "'hidden_size' is 128.5, expected a whole number"),
         ({"num_hash_layers": -1}, "num_hash_layers", "'num_hash_layers' is -1, expected at least"),
         ({"rms_norm_eps": 0}, "rms_norm_eps", "'rms_norm_eps' is 0, expected more than 0"),
-        ({"expert_dtype": "fp3"}, "expert_dtype", "expert_dtype: unknown weight format 'fp3'"),
+        ({"expert_dtype": "fp3"}, "expert_dtype", "unknown weight format 'fp3'"),
         ({"index_topK": 8}, "index_topK", "unknown key 'index_topK': did you mean 'index_topk'?"),
         ({"hidden_size": ...}, None, "missing key 'hidden_size'"),
     ],
