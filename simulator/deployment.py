@@ -178,7 +178,7 @@ def ask_deployment(
     formats = Formats(
         kv=_kv(kv_dtype, layout),
         index=_stored("index", index_dtype, layout),
-        expert=default_expert_dtype(config, spec) if expert_dtype is None else expert_dtype,
+        expert=default_expert_dtype(config, spec, profile) if expert_dtype is None else expert_dtype,
     )
     found = Deployment(
         config=config,
@@ -201,9 +201,11 @@ def ask_deployment(
     return found
 
 
-def default_expert_dtype(config: ModelConfig, chip: ChipSpec) -> str:
-    """As in the checkpoint; FP4 is repacked to FP8 (one byte a weight) for chips without FP4."""
-    if config.expert_dtype == "fp4" and chip.matrix_flops_per_s("fp4") is None:
+def default_expert_dtype(config: ModelConfig, chip: ChipSpec, profile: EngineProfile) -> str:
+    """As in the checkpoint; FP4 is repacked to FP8 (one byte a weight) for chips without FP4,
+    unless the engine keeps it."""
+    kept = profile.experts is not None and profile.experts.kept
+    if config.expert_dtype == "fp4" and chip.matrix_flops_per_s("fp4") is None and not kept:
         return "fp8"
     return config.expert_dtype
 

@@ -18,7 +18,7 @@ from simulator.calibration.row_entries import entry_of
 from simulator.calibration.tiny_graphs import NEEDS, Row, with_heads
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.attention_module import AttentionModule
-from simulator.kernels.expert_tokens import power_law_exponent
+from simulator.kernels.expert_tokens import UNIFORM, power_law_exponent
 from simulator.kernels.parts import Floats
 from simulator.kernels.regime import Situation
 from simulator.kernels.registry import find_family
@@ -26,7 +26,7 @@ from simulator.kernels.user_constants import active_constants
 
 NOT_COVERED = ""
 # Engines whose kernels are modelled: the name of an engine before its first `-`.
-ENGINES = ("nccl", "sglang", "trtllm", "vllm")
+ENGINES = ("aiter", "nccl", "sglang", "trtllm", "vllm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _experts_fault(columns: Row) -> str:
         )
     distribution = str(columns.get("distribution", "balanced"))
     try:
-        if distribution != "balanced":
+        if distribution not in ("balanced", UNIFORM):
             power_law_exponent(distribution)
     except V4SimError as error:
         return f"column 'distribution': {error.message}"

@@ -42,7 +42,7 @@ from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constants_file import fresh_constants, write_constants
 from simulator.kernels.fitted import FamilyFile, Fitted
 from simulator.kernels.regime import Regime
-from simulator.kernels.unit_rates import MICRO, TILED
+from simulator.kernels.unit_rates import MICRO, ASCEND
 from workloads.run_stats import RunStats
 
 # Resource of the tile model -> constant that says what share of its peak is reached.
@@ -158,7 +158,7 @@ def _at_peak(
     demands: Sequence[Demand], target: Target
 ) -> tuple[NDArray[np.float64], tuple[int, ...], tuple[float, ...], tuple[bool, ...]]:
     """Busy time by unit and demand at the peaks, latencies, chunks, and whether memory is read."""
-    peaks = {name: dict.fromkeys((*_SHARE_OF.values(), "start_us"), 1.0) for name in TILED}
+    peaks = {name: dict.fromkeys((*_SHARE_OF.values(), "start_us"), 1.0) for name in ASCEND}
     with fresh_constants(_files(peaks, {target.chip.architecture, core_architecture(target.chip)})):
         recording = Recording()
         batch = TileBatch(recording, demands, target)
@@ -216,8 +216,8 @@ def fit(
     """The most likely constants under rows with a log-normal error, and a log-normal prior."""
     from scipy.optimize import least_squares
 
-    names = [(f, c.name) for f, family in TILED.items() for c in family.constants]
-    bounds = {c.name: (c.low, c.high) for f in TILED.values() for c in f.constants}
+    names = [(f, c.name) for f, family in ASCEND.items() for c in family.constants]
+    bounds = {c.name: (c.low, c.high) for f in ASCEND.values() for c in f.constants}
     start = np.log([prior[f][c] for f, c in names])
     first = np.log([(begin or prior)[f][c] for f, c in names])
     low, high = (np.log([bounds[c][side] for _, c in names]) for side in (0, 1))
@@ -249,7 +249,7 @@ def fit(
 
 PHYSICS: Values = {
     name: {c.name: prior_of(name, c.name) for c in family.constants}
-    for name, family in TILED.items()
+    for name, family in ASCEND.items()
 }
 
 
@@ -324,7 +324,7 @@ def stored(
 ) -> list[FamilyFile]:
     """Files of all families; quantiles are of the left-out errors of operators and of steps."""
     files = []
-    for family in TILED:
+    for family in ASCEND:
         layers = {}
         for architecture, own in found.items():
             used = [row for row in rows if row.architecture == architecture]

@@ -218,7 +218,7 @@ class KernelSection(StrictModel):
     `measured_as`: the engine in tables of measured kernels whose kernels these are.
     """
 
-    measured_as: Literal["sglang", "trtllm", "vllm"] | None = None
+    measured_as: Literal["aiter", "sglang", "trtllm", "vllm"] | None = None
     matrix_tiles: MatrixTiles
     attention_tiles: AttentionTiles | None = None
     elementwise_tiles: ElementwiseTiles | None = None

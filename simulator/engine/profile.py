@@ -61,6 +61,16 @@ class DraftRule(StrictModel):
     source: Annotated[str, Field(min_length=1)]
 
 
+class ExpertRule(Cited):
+    """What an engine does with FP4 experts on chips that multiply no FP4.
+
+    `kept`: they stay as the checkpoint has them and are turned in the kernel; else they are
+    repacked to FP8.
+    """
+
+    kept: bool
+
+
 class TableRule(Cited):
     """How a fresh allocator hands out pages and request rows, in ascending order.
 
@@ -89,6 +99,7 @@ class EngineProfile(KernelSection):
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
     drafts: DraftRule | None = None
+    experts: ExpertRule | None = None
     tables: TableRule = NO_TABLES
     batching: Batching | None = None
     host: HostSection | None = None
@@ -108,6 +119,7 @@ class _SharedKernels(StrictModel):
     note: str | None = None
     layout: CacheLayout | str = DEFAULT_LAYOUT
     drafts: DraftRule | None = None
+    experts: ExpertRule | None = None
     tables: TableRule = NO_TABLES
     batching: Batching | None = None
     host: HostSection | None = None

@@ -29,13 +29,13 @@ FOLDER = Path(__file__).parent / "constants"
 DIGITS = 6
 # Cores without calibration -> the calibrated ones they are most like, by year and matrix rate.
 NEAREST = {
-    "cdna3": "hopper",
-    "cdna4": "blackwell",
-    "blackwell-rtx": "blackwell",
-    "ada": "hopper",
-    "ampere": "hopper",
-    "ascend-910b": "hopper",
-    "ascend-950": "hopper",
+    "cdna3": ("cdna4", "hopper"),
+    "cdna4": ("blackwell",),
+    "blackwell-rtx": ("blackwell",),
+    "ada": ("hopper",),
+    "ampere": ("hopper",),
+    "ascend-910b": ("hopper",),
+    "ascend-950": ("hopper",),
 }
 
 
@@ -43,6 +43,7 @@ NEAREST = {
 _FITTED_ON = {
     "hopper": "h200",
     "blackwell": "b200",
+    "cdna4": "mi355x",
     "ascend-910b": "ascend-a3-die",
     "ascend-950": "ascend-950dt",
 }
@@ -51,7 +52,9 @@ _FITTED_ON = {
 def fitted_chip(chip: ChipSpec) -> ChipSpec:
     """The chip on which the constants that a chip's kernels have were fitted."""
     own = core_architecture(chip)
-    return find_chip(_FITTED_ON[NEAREST.get(own, own)]) if own in _known_cores() else chip
+    if own not in _known_cores():
+        return chip
+    return find_chip(_FITTED_ON[own if own in _FITTED_ON else NEAREST[own][0]])
 
 
 def _known_cores() -> set[str]:
@@ -236,8 +239,7 @@ def _of_package(content: FamilyFile, chip: ChipSpec) -> StoredConstants:
     own, named = core_architecture(chip), chip.plain_name
     if named in content.chips:
         return StoredConstants(content.chips[named], own, chip, chip)
-    nearest = NEAREST.get(own, own)
-    for name in (own, nearest, *sorted(content.architectures)):
+    for name in (own, *NEAREST.get(own, ()), *sorted(content.architectures)):
         if name in content.architectures:
             # Names that are no known cores are made up, as in tests: the chip stands for itself.
             fitted_on = find_chip(_FITTED_ON[name]) if name in _FITTED_ON else chip
@@ -259,7 +261,7 @@ def chip_standing(chip: ChipSpec) -> Standing:
     cores; where it has some, the sentence names them beside what the others rest on.
     """
     own = core_architecture(chip)
-    fitted = own if own in _FITTED_ON else NEAREST.get(own, own)
+    fitted = own if own in _FITTED_ON else next(iter(NEAREST.get(own, (own,))))
     reference = find_chip(_FITTED_ON.get(fitted, "b200"))
     standing = standing_of(chip, reference, own == core_architecture(reference))
     for path, content in active_constants():

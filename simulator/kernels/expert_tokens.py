@@ -67,7 +67,7 @@ def power_law_exponent(distribution: str) -> float:
         exponent = 0.0
     if not 0 < exponent <= _STEEPEST or exponent == 1:
         raise InputError(
-            f"distribution {distribution!r} is unknown: expected 'balanced' or "
+            f"distribution {distribution!r} is unknown: expected 'balanced', '{UNIFORM}' or "
             f"'{_POWER_LAW}<a>' with a above 0, up to {_STEEPEST:g} and not 1"
         )
     return exponent

@@ -9,6 +9,8 @@ from hwmodels.chip import ChipSpec
 from simulator.kernels.constant import Constant
 from simulator.kernels.family import Columns, Family
 from simulator.kernels.gemm_tiles import (
+    AITER_BF16_GEMM,
+    AITER_FP8_GEMM,
     BF16_GEMM,
     FP8_GEMM,
     FP8_TENSORRT_GEMM,
@@ -75,6 +77,16 @@ MOVE = Constant(
 )
 
 
+FEED = Constant(
+    name="feed",
+    unit="B/clk",
+    meaning="operands that a core takes in through its caches a cycle, where no core multicasts",
+    start=20.0,
+    low=4.0,
+    high=128.0,
+)
+
+
 class GemmFamily(Family):
     """Tiles in waves, each a K loop; cold weights from memory beside; a power limit over all.
 
@@ -137,7 +149,34 @@ class Nvfp4TensorRt(GemmFamily):
     kernel = NVFP4_LATENCY_GEMM
 
 
+class Fp8Aiter(GemmFamily):
+    """AITER's FP8 with 128 x 128 scales: a K block takes its matrix work or its operands' way.
+
+    No core multicasts, so that each takes in the operands of its tiles itself.
+    """
+
+    name = "gemm_fp8_aiter"
+    constants = (FLOOR, STREAM, JOIN, MOVE, FEED)
+    kernel = AITER_FP8_GEMM
+
+
+class Bf16Aiter(GemmFamily):
+    """AITER's BF16, of all libraries that it tunes over."""
+
+    name = "gemm_bf16_aiter"
+    constants = (FLOOR, STREAM, JOIN, MOVE, FEED)
+    kernel = AITER_BF16_GEMM
+
+
 FAMILIES: dict[str, Family] = {
     family.name: family
-    for family in (Bf16Gemm(), Fp8DeepGemm(), Fp8TensorRt(), Nvfp4Sglang(), Nvfp4TensorRt())
+    for family in (
+        Bf16Gemm(),
+        Fp8DeepGemm(),
+        Fp8TensorRt(),
+        Nvfp4Sglang(),
+        Nvfp4TensorRt(),
+        Fp8Aiter(),
+        Bf16Aiter(),
+    )
 }

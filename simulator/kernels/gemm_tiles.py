@@ -134,6 +134,14 @@ DEEPGEMM_BLACKWELL = Tiling((64, 128), tuple(range(16, 257, 16)), swaps=True)
 BLOCK_SCALED = Tiling((128,), POWERS)
 
 
+# AITER takes the fastest of some hundred kernels by a table tuned for each size: tiles as its names
+# say (CK, CK Tile, FlyDSL and assembly; ROCm/aiter e404860, aiter/configs), K split where few tiles.
+AITER_FP8 = Tiling((16, 32, 64, 128, 192, 256), (64, 96, 128, 192, 256), splits=(1, 2, 3, 4, 6, 8))
+AITER_BF16 = Tiling(
+    (16, 32, 48, 64, 96, 128, 192, 256), (32, 64, 96, 128, 192, 256), splits=(1, 2, 4, 7, 8, 14)
+)
+
+
 @dataclass(frozen=True, slots=True)
 class GemmKernel:
     """One engine's GEMM: operands, tiles, whether activations arrive in BF16 and are quantised.
@@ -170,4 +178,6 @@ NVFP4_GEMM = GemmKernel("nvfp4", BLOCK_SCALED, BLOCK_SCALED, quantises=True)
 NVFP4_LATENCY_GEMM = GemmKernel(
     "nvfp4", BLOCK_SCALED, BLOCK_SCALED, quantises=True, waits="latency"
 )
+AITER_FP8_GEMM = GemmKernel("fp8_block", AITER_FP8, AITER_FP8, quantises=True, waits="latency")
+AITER_BF16_GEMM = GemmKernel("bfloat16", AITER_BF16, AITER_BF16, quantises=False, waits="latency")
 KERNELS = {kernel.dtype: kernel for kernel in (BF16_GEMM, FP8_GEMM, NVFP4_GEMM)}

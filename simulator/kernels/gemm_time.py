@@ -152,7 +152,11 @@ class Gemm:
         """Seconds of one K block of a tile, and of the tile's end."""
         form, chip = self.kernel.format, self.chip
         matrix = 2.0 * tokens * columns * form.k_block * self.work / self.core_rate()
-        wait = np.full_like(matrix, self.constants["block_wait"] / chip.clock_hz)
+        if "feed" in self.constants:
+            operands = tokens * form.activation_bytes + columns * form.weight_bytes
+            wait = operands * form.k_block / (self.constants["feed"] * chip.clock_hz)
+        else:
+            wait = np.full_like(matrix, self.constants["block_wait"] / chip.clock_hz)
         if self.kernel.waits == "latency":
             wait = np.maximum(wait - matrix, 0.0)
         epilogue = np.zeros_like(matrix)
@@ -322,7 +326,7 @@ def gemm_family_parts(
     if not replayed.any():
         return far
     nearer = chip.llc_latency_s / chip.dram_latency_s
-    cached = {**constants, "block_wait": constants["block_wait"] * nearer}
+    cached = nearer_waits(constants, nearer)
     near = _parts(replace(gemm, constants=cached), np.ones_like(rows), quantise)
     seconds = {
         k: far.seconds[k] * (1.0 - replayed) + near.seconds[k] * replayed for k in far.seconds
@@ -339,5 +343,18 @@ def _parts(gemm: Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
         for cause, value in before.items():
             seconds[cause] = seconds.get(cause, 0.0) + value * quantise
     busy = Parts(seconds).total
-    limit = power_seconds(gemm.operations, gemm.constants["flop_energy"], gemm.chip)
+    energy = flop_energy_of(gemm.constants)
+    limit = power_seconds(gemm.operations, energy, gemm.chip)
     return Parts(with_power_limit(seconds, limit, busy), work=work)
+
+
+def flop_energy_of(constants: Mapping[str, float]) -> float:
+    """Energy of a FLOP in pJ; none where a family's rows show no power limit."""
+    return constants["flop_energy"] if "flop_energy" in constants else 0.0
+
+
+def nearer_waits(constants: Mapping[str, float], nearer: float) -> Mapping[str, float]:
+    """Constants where the wait of a K block is this share of its own; rates of loads stay."""
+    if "block_wait" not in constants:
+        return constants
+    return {**constants, "block_wait": constants["block_wait"] * nearer}

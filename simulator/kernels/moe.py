@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from simulator.kernels.family import Family
@@ -46,6 +48,9 @@ TRITON_TILE, TRITON_SMALL_TILE = 64.0, 16.0
 TRITON_SMALL_TOKENS = 64
 GENERATED_SMALLEST_TILE = 8.0
 DENSE_TILE = 128.0
+AITER_SMALLEST_TILE = 32.0
+# Two kernels; sorting and quantising are kernels of their own there.
+AITER_LAUNCH = replace(LAUNCH, start=10.0, low=1.0)
 # CUTLASS swaps operands while an expert has fewer tokens on average than this; the tile is then
 # the mean, rounded up to a multiple of the instruction's 16 rows.
 SWAP_TOKENS, SWAP_MULTIPLE = 32.0, 16.0
@@ -185,9 +190,27 @@ class CutlassMoe(MoeFamily):
         return np.where(mean < SWAP_TOKENS, swapped, DENSE_TILE)
 
 
+class AiterMoe(MoeFamily):
+    """AITER's two stages on MXFP4 experts and MXFP8 activations, activation and quantising inside.
+
+    Tiles of 32 tokens for few an expert, of up to 128 for many: what its tuned tables take most
+    often. The second stage writes a row a pair, and sums them.
+    """
+
+    name = "moe_aiter"
+    operands, passes = MXFP4, MEGA_PASSES
+    constants = (AITER_LAUNCH, STREAM_RATE, OPERAND_RATE, TILE_CLOCKS, ELEMENTWISE_RATE)
+
+    def tile_tokens(self, tokens: Floats, mean: Floats) -> Floats:
+        """The power of two above an expert's mean tokens, from 32 to 128."""
+        above = 2.0 ** (np.floor(np.log2(np.maximum(mean, 1.0))) + 1.0)
+        return np.clip(above, AITER_SMALLEST_TILE, DENSE_TILE)
+
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
+        AiterMoe(),
         SglangTritonMoe(),
         VllmTritonMoe(),
         Fp8GeneratedMoe(),

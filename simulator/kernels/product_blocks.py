@@ -27,7 +27,9 @@ from simulator.kernels.gemm_tiles import OUTPUT_BYTES, GemmKernel
 from simulator.kernels.gemm_time import (
     MICRO,
     Gemm,
+    flop_energy_of,
     gemm_of,
+    nearer_waits,
     quantise_seconds,
     quantised_bytes,
 )
@@ -63,7 +65,7 @@ def gemm_blocks(
     around_warm = one(warm_share(gemm.around_bytes, chip, ROTATION_FADE))
     # A replayed module's wait for its weights is shorter, as in the closed form.
     nearer = 1.0 - replayed * (1.0 - chip.llc_latency_s / chip.dram_latency_s)
-    waiting = {**constants, "block_wait": constants["block_wait"] * nearer}
+    waiting = nearer_waits(constants, nearer)
     size = np.array([float(tile.tokens)]), np.array([float(tile.columns)])
     stage = replace(gemm, constants=waiting).stage_times(*size)
     times = gemm.tile_times(*size, np.array([float(tile.splits)]))
@@ -86,7 +88,7 @@ def gemm_blocks(
         regions=tile.regions(weights_warm, around_warm),
         launches=(*before, main),
         name="gemm",
-        energy_j=one(gemm.operations) * constants["flop_energy"] * PICO,
+        energy_j=one(gemm.operations) * flop_energy_of(constants) * PICO,
     )
 
 

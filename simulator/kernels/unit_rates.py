@@ -90,7 +90,7 @@ class HostDispatch(Family):
         return Parts({"launch": constants["fixed"] * np.ones_like(waits)})
 
 
-TILED: dict[str, UnitRates] = {
+ASCEND: dict[str, UnitRates] = {
     name: UnitRates(name)
     for name in (
         "ascend_matmul",
@@ -104,4 +104,18 @@ TILED: dict[str, UnitRates] = {
     )
 }
 
-FAMILIES: dict[str, Family] = {**TILED, HostDispatch.name: HostDispatch()}
+# Kernels of AITER that are no products; constants are of single published times (see their files).
+AITER: dict[str, UnitRates] = {
+    name: UnitRates(name)
+    for name in (
+        "aiter_attention",
+        "aiter_indexer",
+        "aiter_top_k",
+        "aiter_vector",
+        "aiter_route",
+        "aiter_mix",
+        "aiter_exchange",
+    )
+}
+
+FAMILIES: dict[str, Family] = {**ASCEND, **AITER, HostDispatch.name: HostDispatch()}

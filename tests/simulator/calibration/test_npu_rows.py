@@ -14,7 +14,7 @@ from simulator.calibration.tables_in_folder import read_folder
 from simulator.cost.question import ask
 from simulator.cost.step import cost_step
 from simulator.kernels.constants_file import constants_for
-from simulator.kernels.unit_rates import TILED
+from simulator.kernels.unit_rates import ASCEND
 
 MADE_UP = {
     "chip": "Ascend 950DT", "n_chips": "16", "software": "own", "model": "DeepSeek-V4-Flash",
@@ -85,13 +85,13 @@ def test_the_fit_prices_a_row_as_the_step_does(tmp_path: Path) -> None:
     """With the stored constants both give the same time, but for tiles chosen at the peaks."""
     (row,) = read_npu_rows(table(tmp_path, {}))
     chip = find_chip("ascend-950dt")
-    stored = {name: dict(constants_for(name, chip).values) for name in TILED}
+    stored = {name: dict(constants_for(name, chip).values) for name in ASCEND}
     found = predict_npu_row(row)
     assert found.predicted is not None
     assert layers_of(row).seconds(stored) * 1e3 == pytest.approx(found.predicted, rel=0.03)
 
 
-@pytest.mark.parametrize("name", TILED)
+@pytest.mark.parametrize("name", ASCEND)
 def test_constants_are_of_both_cores_with_standard_errors(name: str) -> None:
     for chip in ("ascend-950dt", "ascend-a3-die", "ascend-910b3"):
         found = constants_for(name, find_chip(chip))
@@ -100,7 +100,7 @@ def test_constants_are_of_both_cores_with_standard_errors(name: str) -> None:
 
 
 def test_parts_are_a_start_and_the_slowest_unit() -> None:
-    family = TILED["ascend_matmul"]
+    family = ASCEND["ascend_matmul"]
     calls = {unit: np.array([1e-6]) for unit in ("cube", "vector", "memory", "link")}
     constants = {"start_us": 4.0, "cube": 0.5, "vector": 1.0, "memory": 0.8, "link": 1.0}
     seconds = family.parts(calls, find_chip("ascend-950dt"), constants).total
