@@ -31,12 +31,13 @@ def measured_columns(found: Sequence[Measured]) -> list[TextColumn]:
                 number_text(one.ours),
                 "" if one.beside is None else number_text(one.beside),
                 "" if one.band is None else f"{one.band.low:.3g} to {one.band.high:.3g}",
+                "" if one.band is None else "yes" if one.band.holds(one.row.value) else "no",
                 f"{100 * (one.difference or 0.0):+.0f} %",
                 "counted" if one.counted else "",
             )
         )
         last = name
-    headings = ("run", "figure", "measured", "ours", "our mean", "p10 to p90", "off by", "")
+    headings = ("run", "figure", "measured", "ours", "our mean", "p10 to p90", "inside", "off by", "")
     columns = zip(*cells, strict=True) if cells else ((),) * len(headings)
     return [
         TextColumn(heading=heading, cells=list(column), left=place < 2)
@@ -84,6 +85,8 @@ def score_lines(found: Sequence[Measured]) -> list[str]:
             lines.append(f"{words}: {held} of {of} rows in p10 to p90 ({100 * held / of:.0f} %)")
     for figure, words in WORDS.items():
         for order in order_of(found, figure):
+            if not order.pairs:
+                continue
             what = "settings" if order.what == "all" else "chips"
             lines.append(
                 f"order of {words} between {what}: {order.right} of {order.pairs} pairs right "

@@ -178,7 +178,9 @@ def ask_deployment(
     formats = Formats(
         kv=_kv(kv_dtype, layout),
         index=_stored("index", index_dtype, layout),
-        expert=default_expert_dtype(config, spec, profile) if expert_dtype is None else expert_dtype,
+        expert=default_expert_dtype(config, spec, profile)
+        if expert_dtype is None
+        else expert_dtype,
     )
     found = Deployment(
         config=config,

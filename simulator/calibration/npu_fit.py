@@ -42,7 +42,7 @@ from simulator.kernels.architecture import core_architecture
 from simulator.kernels.constants_file import fresh_constants, write_constants
 from simulator.kernels.fitted import FamilyFile, Fitted
 from simulator.kernels.regime import Regime
-from simulator.kernels.unit_rates import MICRO, ASCEND
+from simulator.kernels.unit_rates import ASCEND, MICRO
 from workloads.run_stats import RunStats
 
 # Resource of the tile model -> constant that says what share of its peak is reached.

@@ -97,6 +97,6 @@ def _compared(
         if stderr.is_terminal:
             stderr.print(f"serving {run.name} ({place + 1} of {len(runs)})", style="dim")
         found += compare(
-            run, recipes.metrics, lambda one: served(one, without, bands=bands and one.counted)
+            run, recipes.metrics, lambda one: served(one, without, bands=bands)
         )
     return found

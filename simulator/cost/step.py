@@ -46,7 +46,8 @@ from simulator.engine.kernel import Kernel
 from simulator.engine.lowering import lower
 from simulator.engine.physical_layout import check_pages
 from simulator.engine.profile import EngineProfile
-from simulator.kernels.constants_file import chip_standing
+from simulator.kernels.constants_file import standing_with
+from simulator.kernels.registry import FAMILIES
 from workloads.deepseek_v4.config import ModelConfig
 from workloads.deepseek_v4.graph import build_graph
 from workloads.deepseek_v4.precision import Precision
@@ -113,7 +114,8 @@ def cost_step(
     timed = timeline(kernels, prices, chip, progress)
     records = records_of(timed)
     total_ps = max((record.end_ps for record in records), default=0)
-    standing = chip_standing(chip)
+    families = dict.fromkeys(p.priced_by for p in prices if p.priced_by in FAMILIES)
+    standing = standing_with(chip, families)
     low_ps, high_ps = step_interval(records, total_ps, standing)
     return StepResult(
         question=question,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hwmodels.chip import ChipSpec
 
 DEFAULT_ENGINE = "sglang-0.5"
-# Chips that the default engine does not run on, by vendor.
-_OWN_ENGINES = {"Huawei": "ascend"}
+# Chips that have an engine of their own, whose kernels were measured there, by vendor.
+_OWN_ENGINES = {"AMD": "atom", "Huawei": "ascend"}
 IDEAL = "ideal"
 
 

@@ -285,6 +285,16 @@ def chip_standing(chip: ChipSpec) -> Standing:
     return standing
 
 
+def standing_with(chip: ChipSpec, families: Iterable[str]) -> Standing:
+    """What times on a chip rest on under these families: no others than those of other cores,
+    where none of them was fitted on such cores, whatever else was."""
+    used = [constants_for(family, chip) for family in families]
+    own = core_architecture(chip)
+    if used and all(core_architecture(stored.fitted_on) != own for stored in used):
+        return used[0].standing
+    return chip_standing(chip)
+
+
 def _family_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 

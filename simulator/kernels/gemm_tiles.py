@@ -135,7 +135,7 @@ BLOCK_SCALED = Tiling((128,), POWERS)
 
 
 # AITER takes the fastest of some hundred kernels by a table tuned for each size: tiles as its names
-# say (CK, CK Tile, FlyDSL and assembly; ROCm/aiter e404860, aiter/configs), K split where few tiles.
+# say (CK, CK Tile, FlyDSL, assembly; ROCm/aiter e404860, aiter/configs), K split where few.
 AITER_FP8 = Tiling((16, 32, 64, 128, 192, 256), (64, 96, 128, 192, 256), splits=(1, 2, 3, 4, 6, 8))
 AITER_BF16 = Tiling(
     (16, 32, 48, 64, 96, 128, 192, 256), (32, 64, 96, 128, 192, 256), splits=(1, 2, 4, 7, 8, 14)

@@ -350,7 +350,7 @@ def _parts(gemm: Gemm, weights_warm: Floats, quantise: Floats) -> Parts:
 
 def flop_energy_of(constants: Mapping[str, float]) -> float:
     """Energy of a FLOP in pJ; none where a family's rows show no power limit."""
-    return constants["flop_energy"] if "flop_energy" in constants else 0.0
+    return constants.get("flop_energy", 0.0)
 
 
 def nearer_waits(constants: Mapping[str, float], nearer: float) -> Mapping[str, float]:

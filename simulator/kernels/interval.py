@@ -69,7 +69,8 @@ def interval_of(
 ) -> Interval:
     """Interval of a call that is predicted to take `seconds` with a family's constants.
 
-    `alone`: timed by itself, as measured rows and published figures are, and not in a step.
+    Constants that no row was fitted to, but single published times, are not calibrated. `alone`:
+    timed by itself, as measured rows and published figures are, and not in a step.
 
     Assumes: constants of another kernel of the same kind, or in a derived form, are off by three
         times as much in log time.
@@ -79,7 +80,7 @@ def interval_of(
     if borrowed:
         found = found.widened(BORROWED_WIDENING)
     standing = stored.standing
-    calibrated = found.calibrated and standing.measured_cores
+    calibrated = found.calibrated and standing.measured_cores and stored.fit.rows > 0
     found = Interval(found.low, found.high, calibrated)
     return found.beyond(*standing.reaches(seconds, alone=alone))
 
