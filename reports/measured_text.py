@@ -37,7 +37,17 @@ def measured_columns(found: Sequence[Measured]) -> list[TextColumn]:
             )
         )
         last = name
-    headings = ("run", "figure", "measured", "ours", "our mean", "p10 to p90", "inside", "off by", "")
+    headings = (
+        "run",
+        "figure",
+        "measured",
+        "ours",
+        "our mean",
+        "p10 to p90",
+        "inside",
+        "off by",
+        "",
+    )
     columns = zip(*cells, strict=True) if cells else ((),) * len(headings)
     return [
         TextColumn(heading=heading, cells=list(column), left=place < 2)

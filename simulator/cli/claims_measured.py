@@ -96,7 +96,5 @@ def _compared(
     for place, run in enumerate(runs):
         if stderr.is_terminal:
             stderr.print(f"serving {run.name} ({place + 1} of {len(runs)})", style="dim")
-        found += compare(
-            run, recipes.metrics, lambda one: served(one, without, bands=bands)
-        )
+        found += compare(run, recipes.metrics, lambda one: served(one, without, bands=bands))
     return found

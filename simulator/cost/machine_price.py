@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hwmodels.machine.live import to_ps
 from hwmodels.machine.power import throttled_seconds
+from hwmodels.machine.program import KernelProgram
 from hwmodels.machine.simulation import blocks_at_once
 from hwmodels.machine.spec import MachineSpec, machine_of
 from hwmodels.machine.steady import KernelTime, kernel_time
@@ -14,9 +15,13 @@ from simulator.cost.engine_price import program_price
 from simulator.cost.machine_calls import call_program
 from simulator.cost.machine_view import STATE_PLACES, MachineView
 from simulator.cost.price import Price, Target
+from simulator.cost.roofline import roofline_price
+from simulator.cost.tile import tile_price
+from simulator.cost.tile_blocks import tile_program, tiled_kernel
 from simulator.engine.kernel import Demand
 from simulator.kernels import attention_blocks, moved_blocks, product_blocks, stream_blocks
 from simulator.kernels.causes import CAUSES, shared_out
+from simulator.kernels.registry import FAMILIES
 
 # Cause of what blocks spend their time on.
 _CAUSE_OF_STATE = {
@@ -42,12 +47,29 @@ def machine_price(demand: Demand, target: Target) -> Price | None:
     """
     found = program_price(demand, target)
     if found is None:
-        return None
+        return _tiled_price(demand, target)
     tile, calls = found
+    return _as_run(tile, [call_program(call, target.chip) for call in calls], target)
+
+
+def _tiled_price(demand: Demand, target: Target) -> Price | None:
+    """Price of a kernel of a family that tiles price; None where it is of none.
+
+    Assumes: what a family's kernels reach of the memory's rate is lost beside what the machine
+        simulates, so that waits for memory are longer by as much.
+    """
+    tile = tile_price(demand, target)
+    if tile.priced_by not in FAMILIES:
+        return None
+    kernel = tiled_kernel(demand, target)
+    price = _as_run(tile, [tile_program(demand, target, kernel)], target)
+    return stretched(price, 1.0 / kernel.memory_share, roofline_price(demand, target).alone_ps)
+
+
+def _as_run(tile: Price, kernels: Sequence[KernelProgram], target: Target) -> Price:
+    """A price with the time that the machine takes for the kernel's programs."""
     machine = machine_of(target.chip)
-    times = [
-        kernel_time(call_program(call, target.chip), machine, target.chip.tdp_w) for call in calls
-    ]
+    times = [kernel_time(program, machine, target.chip.tdp_w) for program in kernels]
     total = to_ps(sum(time.seconds for time in times))
     states = shared_out(total, states_of(times), STATE_PLACES)
     causes = causes_of(states)
@@ -58,6 +80,23 @@ def machine_price(demand: Demand, target: Target) -> Price | None:
         busy_ps={**tile.busy_ps, "launch": launch},
         causes_ps=causes,
         machine=replace(_view(times), states_ps=states),
+    )
+
+
+def stretched(price: Price, factor: float, floor_ps: int) -> Price:
+    """The price with its wait for memory bandwidth times a factor, at least the roofline's time."""
+    waits = price.causes_ps.get("dram_bandwidth", 0)
+    change = max(round(waits * (factor - 1.0)), floor_ps - price.alone_ps)
+    if not waits or not change:
+        return price
+    causes = {**price.causes_ps, "dram_bandwidth": waits + change}
+    memory = round(price.busy_ps.get("memory", 0) * max(factor, 1.0))
+    return replace(
+        price,
+        run_ps=price.run_ps + change,
+        busy_ps={**price.busy_ps, "memory": memory},
+        causes_ps=causes,
+        machine=price.machine and price.machine.longer("memory", change),
     )
 
 
