@@ -11,7 +11,7 @@ from dataclasses import replace
 from hwmodels.chip import ChipSpec
 from simulator.cost.cycle_addresses import Addresses, Chosen
 from simulator.cost.cycle_window import kernel_window, window_curve
-from simulator.cost.machine_price import machine_price, stretched
+from simulator.cost.machine_price import machine_price
 from simulator.cost.price import Price, Target
 from simulator.cost.roofline import roofline_price
 from simulator.cost.traffic import Traffic
@@ -55,3 +55,20 @@ def data_factor(
         for each in (replace(addresses, stats=RunStats()), addresses)
     )
     return usual / own
+
+
+def stretched(price: Price, factor: float, floor_ps: int) -> Price:
+    """The price with its wait for memory bandwidth times a factor, at least the roofline's time."""
+    waits = price.causes_ps.get("dram_bandwidth", 0)
+    change = max(round(waits * (factor - 1.0)), floor_ps - price.alone_ps)
+    if not waits or not change:
+        return price
+    causes = {**price.causes_ps, "dram_bandwidth": waits + change}
+    memory = round(price.busy_ps.get("memory", 0) * max(factor, 1.0))
+    return replace(
+        price,
+        run_ps=price.run_ps + change,
+        busy_ps={**price.busy_ps, "memory": memory},
+        causes_ps=causes,
+        machine=price.machine and price.machine.longer("memory", change),
+    )

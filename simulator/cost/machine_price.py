@@ -15,7 +15,6 @@ from simulator.cost.engine_price import program_price
 from simulator.cost.machine_calls import call_program
 from simulator.cost.machine_view import STATE_PLACES, MachineView
 from simulator.cost.price import Price, Target
-from simulator.cost.roofline import roofline_price
 from simulator.cost.tile import tile_price
 from simulator.cost.tile_blocks import tile_program, tiled_kernel
 from simulator.engine.kernel import Demand
@@ -49,26 +48,29 @@ def machine_price(demand: Demand, target: Target) -> Price | None:
     if found is None:
         return _tiled_price(demand, target)
     tile, calls = found
-    return _as_run(tile, [call_program(call, target.chip) for call in calls], target)
+    return _as_run(
+        tile, [call_program(call, target.chip) for call in calls], target, machine_of(target.chip)
+    )
 
 
 def _tiled_price(demand: Demand, target: Target) -> Price | None:
     """Price of a kernel of a family that tiles price; None where it is of none.
 
-    Assumes: what a family's kernels reach of the memory's rate is lost beside what the machine
-        simulates, so that waits for memory are longer by as much.
+    Assumes: what a family's kernels do not reach of the memory's rate is lost as if all of the
+        memory ran slower by as much.
     """
     tile = tile_price(demand, target)
     if tile.priced_by not in FAMILIES:
         return None
-    kernel = tiled_kernel(demand, target)
-    price = _as_run(tile, [tile_program(demand, target, kernel)], target)
-    return stretched(price, 1.0 / kernel.memory_share, roofline_price(demand, target).alone_ps)
+    kernel, machine = tiled_kernel(demand, target), machine_of(target.chip)
+    slower = replace(machine, peak_bytes_per_s=machine.peak_bytes_per_s * kernel.memory_share)
+    return _as_run(tile, [tile_program(demand, target, kernel)], target, slower)
 
 
-def _as_run(tile: Price, kernels: Sequence[KernelProgram], target: Target) -> Price:
+def _as_run(
+    tile: Price, kernels: Sequence[KernelProgram], target: Target, machine: MachineSpec
+) -> Price:
     """A price with the time that the machine takes for the kernel's programs."""
-    machine = machine_of(target.chip)
     times = [kernel_time(program, machine, target.chip.tdp_w) for program in kernels]
     total = to_ps(sum(time.seconds for time in times))
     states = shared_out(total, states_of(times), STATE_PLACES)
@@ -80,23 +82,6 @@ def _as_run(tile: Price, kernels: Sequence[KernelProgram], target: Target) -> Pr
         busy_ps={**tile.busy_ps, "launch": launch},
         causes_ps=causes,
         machine=replace(_view(times), states_ps=states),
-    )
-
-
-def stretched(price: Price, factor: float, floor_ps: int) -> Price:
-    """The price with its wait for memory bandwidth times a factor, at least the roofline's time."""
-    waits = price.causes_ps.get("dram_bandwidth", 0)
-    change = max(round(waits * (factor - 1.0)), floor_ps - price.alone_ps)
-    if not waits or not change:
-        return price
-    causes = {**price.causes_ps, "dram_bandwidth": waits + change}
-    memory = round(price.busy_ps.get("memory", 0) * max(factor, 1.0))
-    return replace(
-        price,
-        run_ps=price.run_ps + change,
-        busy_ps={**price.busy_ps, "memory": memory},
-        causes_ps=causes,
-        machine=price.machine and price.machine.longer("memory", change),
     )
 
 
@@ -155,7 +140,7 @@ def machine_assumed() -> tuple[object, ...]:
     from hwmodels.machine import engine, steady
 
     return (
-        machine_price, engine, engine._send, steady, machine_of,
+        machine_price, _tiled_price, tile_program, engine, engine._send, steady, machine_of,
         MachineSpec.tick_fs, MachineSpec.slice_of_stack, blocks_at_once,
         moved_blocks.after_first_load, moved_blocks.passed, moved_blocks.collective_blocks,
         attention_blocks._core_block, product_blocks._Pipeline.of, product_blocks._expert_block,

@@ -20,9 +20,9 @@ from hwmodels.machine.program import (
     Access,
     Block,
     KernelProgram,
+    Launch,
     Region,
     Work,
-    equal_blocks,
 )
 from simulator.cost.price import Target
 from simulator.cost.recording import Recording
@@ -87,7 +87,8 @@ def tile_program(demand: Demand, target: Target, kernel: TiledKernel) -> KernelP
     Assumes: a block loads an equal part of what the kernel reads, step by step; values that tiles
         fetch again, or that cores hand on, come from the last-level cache.
     Assumes: one block is resident on a core, on each vector core where a kernel has no products
-        for the cube, with half of the core's memory for loads in flight.
+        for the cube, and goes through its tiles one after the other, loading ahead over their ends
+        with half of the core's memory for loads in flight.
     """
     chip = target.chip
     if kernel.link_s and not demand.products:
@@ -96,7 +97,8 @@ def tile_program(demand: Demand, target: Target, kernel: TiledKernel) -> KernelP
         return collective_blocks(parts, chip)
     running, buffer = running_cores(demand, chip)
     resident = max(1, round(running / chip.core_count))
-    regions, loads, stores = _regions(demand, kernel, chip)
+    places = min(kernel.blocks, running)
+    regions, loads, stores = _regions(demand, kernel, chip, places)
     step_bytes = sum(access.nbytes for access in loads)
     half = buffer // 2
     # Vector cores share the units of the machine's core: each takes its part of their clocks.
@@ -114,7 +116,11 @@ def tile_program(demand: Demand, target: Target, kernel: TiledKernel) -> KernelP
     first = float(sum(access.nbytes for access in loads))
     last = float(sum(access.nbytes for access in stores))
     gap = after_first_load(kernel.start_s, chip, 0.0, first, last)
-    launch = equal_blocks(block, kernel.blocks, kernel.steps, gap_s=gap)
+    tiles = np.full(places, kernel.blocks // places, np.int64)
+    tiles[: kernel.blocks % places] += 1
+    launch = Launch(
+        kinds=(block,), kind=np.zeros(places, np.int64), stages=tiles * kernel.steps, gap_s=gap
+    )
     return KernelProgram(regions=tuple(regions), launches=(launch,), name="tiles")
 
 
@@ -124,7 +130,7 @@ def _work(unit_s: dict[str, float], clock_hz: float) -> Work:
 
 
 def _regions(
-    demand: Demand, kernel: TiledKernel, chip: ChipSpec
+    demand: Demand, kernel: TiledKernel, chip: ChipSpec, places: int
 ) -> tuple[list[Region], list[Access], list[Access]]:
     """Where a kernel's bytes lie, what each step of a block loads of them, and what it stores."""
     moved = traffic(demand, chip.llc_bytes)
@@ -134,16 +140,16 @@ def _regions(
     stores: list[Access] = []
 
     def add(nbytes: float, run_bytes: int, warm: float, writes: bool) -> None:
-        parts = kernel.blocks * (1 if writes else kernel.steps)
+        parts = places if writes else kernel.blocks * kernel.steps
         each = int(nbytes / parts)
         if each < LEAST_BYTES:
-            # Few bytes: only some of the blocks have any, or all share the same ones.
-            each = LEAST_BYTES if nbytes >= LEAST_BYTES * kernel.blocks else 0
+            # Few bytes: not every step has some.
+            each = LEAST_BYTES if nbytes >= LEAST_BYTES * places else 0
         if not each:
             return
         size = max(int(nbytes), LEAST_BYTES)
         regions.append(Region(nbytes=size, run_bytes=run_bytes, warm=warm))
-        row = each * (1 if writes else kernel.steps)
+        row = each * (1 if writes else kernel.steps * -(-kernel.blocks // places))
         access = Access(
             region=len(regions) - 1, nbytes=each, row_bytes=row, modulo=max(1, size // row),
             stores=writes,
