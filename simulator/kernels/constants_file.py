@@ -49,6 +49,12 @@ _FITTED_ON = {
 }
 
 
+# Cores of which only some kernels were measured: how the words of a standing go on.
+_PARTLY = {
+    "cdna4": "its products and experts; its other kernels rest on single published times",
+}
+
+
 def fitted_chip(chip: ChipSpec) -> ChipSpec:
     """The chip on which the constants that a chip's kernels have were fitted."""
     own = core_architecture(chip)
@@ -264,6 +270,8 @@ def chip_standing(chip: ChipSpec) -> Standing:
     fitted = own if own in _FITTED_ON else next(iter(NEAREST.get(own, (own,))))
     reference = find_chip(_FITTED_ON.get(fitted, "b200"))
     standing = standing_of(chip, reference, own == core_architecture(reference))
+    if own in _PARTLY:
+        standing = replace(standing, words=f"{standing.words}: {_PARTLY[own]}")
     for path, content in active_constants():
         found = {
             family.family: layer.standing

@@ -92,6 +92,8 @@ FOLDER = Path_(profile_module.__file__).parent / "profiles"
 
 def chips_of(engine: str) -> tuple[str, ...]:
     """Chips that the engine was made for, and one that it answers for as if."""
+    if engine == "atom":
+        return "mi355x", "mi300x", "h200"
     return ("ascend-910c", "ascend-950dt") if "ascend" in engine else ("b200", "h200", "mi300x")
 
 

@@ -38,15 +38,14 @@ chips:
   - {chip: h200}
   - {chip: ascend-910c, prices: {usd_per_chip_hour: 1.0, date: "2026-01-01", source: made up}}
 """
-CHIPS = [("h200", "sglang-0.5"), ("mi300x", "sglang-0.5"), ("ascend-910c", "ascend")]
+CHIPS = [("h200", "sglang-0.5"), ("mi300x", "atom"), ("ascend-910c", "ascend")]
 
 
 def test_every_chip_has_a_shipped_default() -> None:
     for name in list_chips():
         chip = find_chip(name)
-        assert find_profile(default_engine(chip)).name == (
-            "ascend" if chip.name.startswith("ascend") else "sglang-0.5"
-        )
+        own = {"AMD": "atom", "Huawei": "ascend"}.get(chip.vendor, "sglang-0.5")
+        assert find_profile(default_engine(chip)).name == own
 
 
 @pytest.mark.parametrize(("chip", "engine"), CHIPS)
