@@ -21,6 +21,7 @@ from simulator.calibration.validation import Row, Statistics, grouped, statistic
 from simulator.kernels.architecture import core_architecture
 from simulator.kernels.registry import FAMILIES
 from tests.validation.dram_rows import DramError, dram_errors, dram_statistics
+from tests.validation.noise import noise
 from tests.validation.silicon_rows import (
     ENOUGH_ROWS,
     GROUPS,
@@ -98,6 +99,38 @@ def family_table(by_family: RowsByFamily) -> str:
 
 def _family_and_cores(row: Row) -> tuple[str, ...]:
     return row.family, core_architecture(chip_of(row.chip))
+
+
+# Medians asked of whole files.
+AIMS = {
+    "attention_kernel.csv": 0.04,
+    "attention_module.csv": 0.035,
+    "collective.csv": 0.045,
+    "gemm.csv": 0.05,
+    "mhc.csv": 0.03,
+    "moe.csv": 0.03,
+}
+
+
+def noise_table(rows: Iterable[Row]) -> str:
+    """Medians by file beside their aims, and what rows of a file say of each other."""
+    return table(
+        ("file", "median", "aim", "met", "pairs", "neighbours", "same work", "frameworks"),
+        [
+            (
+                found.file,
+                f"{found.median_error:.1%}",
+                f"{AIMS[found.file]:.1%}",
+                "yes" if round(found.median_error, 3) <= AIMS[found.file] else "no",
+                f"{found.pairs:,}",
+                f"{found.neighbours:.1%}",
+                f"{found.same:,}",
+                f"{found.frameworks:.1%}" if found.same else "–",
+            )
+            for found in noise(rows)
+        ],
+        1,
+    )
 
 
 def constant_table() -> str:
@@ -201,6 +234,12 @@ def report(by_family: RowsByFamily, runs: Sequence[DramError]) -> str:
         "A star marks a part that alone would miss its group's target. Intervals are asked to hold "
         f"75 to 85 % of rows in families of {ENOUGH_ROWS} rows or more.",
         family_table(by_family),
+        "## What stops the errors",
+        "Aims by file, and what rows say of each other. `neighbours`: pairs that differ in nothing "
+        "but a size, by a factor of 2 at most; the median difference of their errors over the "
+        "root of two is what no smooth model takes away. `frameworks`: half of the median "
+        "difference of the same work's times under two engines.",
+        noise_table(everything),
         "## DRAM",
         "Runs of Ramulator 2.1 with the reference's random numbers and hashes (`dram/`). Bandwidth "
         "errors are shares of the peak, latency errors shares of the measured median.",
