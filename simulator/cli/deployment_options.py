@@ -44,7 +44,7 @@ Engine = Annotated[
     str | None,
     typer.Option(
         help="Whose kernels and cache layout: a profile's name, or path to YAML [default: "
-        f"{DEFAULT_ENGINE}; ascend on Ascend chips].",
+        f"{DEFAULT_ENGINE}; atom on AMD's chips, ascend on Ascend chips].",
         rich_help_panel=_GROUP,
         autocompletion=_engines,
     ),
