@@ -31,6 +31,7 @@ from simulator.cost.tile import TileBatch
 from simulator.cost.tile_buffers import running_cores
 from simulator.cost.traffic import traffic
 from simulator.engine.kernel import Demand
+from simulator.kernels.constants_file import fitted_chip
 from simulator.kernels.moved_blocks import LEAST_BYTES, after_first_load, collective_blocks
 from simulator.kernels.parts import Parts
 
@@ -98,24 +99,26 @@ def tile_program(demand: Demand, target: Target, kernel: TiledKernel) -> KernelP
     running, buffer = running_cores(demand, chip)
     resident = max(1, round(running / chip.core_count))
     places = min(kernel.blocks, running)
-    regions, loads, stores = _regions(demand, kernel, chip, places)
-    step_bytes = sum(access.nbytes for access in loads)
+    regions, moved, stores = _regions(demand, kernel, chip, places)
+    step_bytes = sum(access.nbytes for access in moved if not access.stores)
     half = buffer // 2
     # Vector cores share the units of the machine's core: each takes its part of their clocks.
     clock = chip.clock_hz / resident
     longest = max(kernel.unit_s, key=lambda name: kernel.unit_s[name])
+    fitted = fitted_chip(chip)
     block = Block(
         stage=_work({longest: kernel.unit_s[longest]}, clock),
         epilogue=_work({k: v for k, v in kernel.unit_s.items() if k != longest}, clock),
-        accesses=tuple(loads),
+        accesses=tuple(moved),
         last_accesses=tuple(stores),
         fixed_bytes=chip.smem_bytes_per_core // (resident + 1) + 1,
         in_flight=max(1, min(MOST_STAGES, half // max(step_bytes, 1))),
         flight_bytes=half,
+        held_fill=fitted.matrix_fill_clocks,
+        held_issue=fitted.matrix_issue_clocks,
     )
-    first = float(sum(access.nbytes for access in loads))
     last = float(sum(access.nbytes for access in stores))
-    gap = after_first_load(kernel.start_s, chip, 0.0, first, last)
+    gap = after_first_load(kernel.start_s, chip, 0.0, float(step_bytes), last)
     tiles = np.full(places, kernel.blocks // places, np.int64)
     tiles[: kernel.blocks % places] += 1
     launch = Launch(
@@ -132,16 +135,18 @@ def _work(unit_s: dict[str, float], clock_hz: float) -> Work:
 def _regions(
     demand: Demand, kernel: TiledKernel, chip: ChipSpec, places: int
 ) -> tuple[list[Region], list[Access], list[Access]]:
-    """Where a kernel's bytes lie, what each step of a block loads of them, and what it stores."""
+    """Where a kernel's bytes lie, what a block moves step by step, and what it stores at its end."""
     moved = traffic(demand, chip.llc_bytes)
     read, written = float(moved.dram_read_bytes), float(moved.dram_write_bytes)
     regions: list[Region] = []
-    loads: list[Access] = []
+    moved_a_step: list[Access] = []
     stores: list[Access] = []
 
     def add(nbytes: float, run_bytes: int, warm: float, writes: bool) -> None:
-        parts = places if writes else kernel.blocks * kernel.steps
-        each = int(nbytes / parts)
+        parts = kernel.blocks * kernel.steps
+        each, last = int(nbytes / parts), False
+        if each < LEAST_BYTES and writes:
+            each, last = int(nbytes / places), True
         if each < LEAST_BYTES:
             # Few bytes: not every step has some.
             each = LEAST_BYTES if nbytes >= LEAST_BYTES * places else 0
@@ -149,12 +154,12 @@ def _regions(
             return
         size = max(int(nbytes), LEAST_BYTES)
         regions.append(Region(nbytes=size, run_bytes=run_bytes, warm=warm))
-        row = each * (1 if writes else kernel.steps * -(-kernel.blocks // places))
+        row = each * (1 if last else kernel.steps * -(-kernel.blocks // places))
         access = Access(
             region=len(regions) - 1, nbytes=each, row_bytes=row, modulo=max(1, size // row),
             stores=writes,
         )  # fmt: skip
-        (stores if writes else loads).append(access)
+        (stores if last else moved_a_step).append(access)
 
     for run in demand.cache_runs:
         if run.written:
@@ -168,4 +173,4 @@ def _regions(
     add(again, 0, 1.0, False)
     if not regions:
         regions.append(Region(nbytes=LEAST_BYTES))
-    return regions, loads, stores
+    return regions, moved_a_step, stores

@@ -25,8 +25,9 @@ from simulator.engine.lowering import lower
 from tests.validation.report import table
 from workloads.run_stats import RunStats
 
-CHIPS = ("h200", "b200", "h100", "gb200", "mi355x")
+CHIPS = ("h200", "b200", "h100", "gb200", "mi355x", "ascend-950dt")
 ENGINES = ("sglang-0.5", "vllm-0.33", "trtllm-1.3")
+OWN_ENGINES = {"mi355x": (*ENGINES, "atom"), "ascend-950dt": ("ascend",)}
 MODELS = ("v4-flash", "v4-pro")
 STEPS: tuple[dict[str, object], ...] = (
     {"batch": 1, "context": 8192},
@@ -70,7 +71,8 @@ def kernels_of(
 def random_gaps(count: int, seed: int) -> Iterator[Gap]:
     """Gaps of kernels that a calibrated family prices, each name of a step as likely."""
     rng = np.random.default_rng(seed)
-    places = list(product(CHIPS, ENGINES, MODELS, range(len(STEPS))))
+    pairs = [(chip, engine) for chip in CHIPS for engine in OWN_ENGINES.get(chip, ENGINES)]
+    places = [(*pair, *rest) for pair, *rest in product(pairs, MODELS, range(len(STEPS)))]
     found = 0
     while found < count:
         chip, engine, model, step = places[rng.integers(len(places))]
