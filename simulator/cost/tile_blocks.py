@@ -135,7 +135,7 @@ def _work(unit_s: dict[str, float], clock_hz: float) -> Work:
 def _regions(
     demand: Demand, kernel: TiledKernel, chip: ChipSpec, places: int
 ) -> tuple[list[Region], list[Access], list[Access]]:
-    """Where a kernel's bytes lie, what a block moves step by step, and what it stores at its end."""
+    """Where a kernel's bytes lie, what a block moves by step, and what it stores at its end."""
     moved = traffic(demand, chip.llc_bytes)
     read, written = float(moved.dram_read_bytes), float(moved.dram_write_bytes)
     regions: list[Region] = []

@@ -7,7 +7,7 @@ import numpy as np
 from tests.sampling import WHOLE
 from tests.validation.rung_gap import random_gaps
 
-COUNT = 200 if WHOLE else 10
+COUNT = 200 if WHOLE else 20
 
 
 def test_random_kernels_are_near_their_closed_forms() -> None:
