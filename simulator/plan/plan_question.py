@@ -80,7 +80,7 @@ class PlanQuestion(StrictModel):
 
     def _check_drafts(self) -> None:
         most, given = max(self.drafts, default=0), self.scenario.speculation
-        known = len(given.accepted) if given else 0
+        known = len(given.tokens_by_drafts) if given else 0
         if most > known:
             raise KeyFaultError(
                 ("drafts",),

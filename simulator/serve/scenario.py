@@ -6,6 +6,7 @@ Files that it names are found from the folder of the scenario's file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -154,15 +155,30 @@ class Scheduler(StrictModel):
 
 class Speculation(StrictModel):
     """`draft_tokens` a step; `accepted`: tokens that a step yields on average, for each number of
-    drafts from 1 up (so that `accepted[draft_tokens - 1]` applies). `passes` of the MTP layer make
-    them: as many as drafts, unless a block is drafted at once (DSpark: 1)."""
+    drafts from 1 up (so that `accepted[draft_tokens - 1]` applies). In its place
+    `accepted_by_position`: how often the first, the second, ... draft is accepted, of all steps, as
+    engines print it. `passes` of the MTP layer make the drafts: as many, unless a block is drafted
+    at once (DSpark: 1).
+
+    Assumes: how often a draft is accepted does not depend on how many are drafted.
+    """
 
     draft_tokens: Whole
-    accepted: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    accepted: Annotated[tuple[Positive, ...], Field(max_length=64)] = ()
+    accepted_by_position: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(max_length=64)
+    ] = ()
     passes: Whole | None = None
 
     @model_validator(mode="after")
     def _check_accepted(self) -> Self:
+        if bool(self.accepted) == bool(self.accepted_by_position):
+            raise KeyFaultError(
+                ("accepted",),
+                "accepted and accepted_by_position say the same thing: give one of them",
+            )
+        if self.accepted_by_position:
+            return self._check_positions()
         if len(self.accepted) < self.draft_tokens:
             raise KeyFaultError(
                 ("accepted",),
@@ -177,10 +193,34 @@ class Speculation(StrictModel):
             )
         return self
 
+    def _check_positions(self) -> Self:
+        rates, key = self.accepted_by_position, "accepted_by_position"
+        if len(rates) < self.draft_tokens:
+            raise KeyFaultError(
+                (key,),
+                f"{key} has {len(rates)} values, expected at least the {self.draft_tokens} of "
+                "draft_tokens",
+            )
+        rises = next((i for i, pair in enumerate(pairwise(rates)) if pair[1] > pair[0]), None)
+        if rises is not None:
+            raise KeyFaultError(
+                (key, rises + 1),
+                f"{key} rises from {rates[rises]:g} to {rates[rises + 1]:g} at draft {rises + 2}, "
+                "which is accepted only where the one before is: give shares of all steps",
+            )
+        return self
+
+    @property
+    def tokens_by_drafts(self) -> tuple[float, ...]:
+        """Mean tokens of a step and request, for each number of drafts from 1 up."""
+        if self.accepted:
+            return self.accepted
+        return tuple(1.0 + total for total in accumulate(self.accepted_by_position))
+
     @property
     def tokens_per_step(self) -> float:
         """Mean tokens of a step and request."""
-        return self.accepted[self.draft_tokens - 1]
+        return self.tokens_by_drafts[self.draft_tokens - 1]
 
 
 class PrefixCache(StrictModel):

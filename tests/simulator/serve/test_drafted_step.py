@@ -10,6 +10,7 @@ from simulator.cost.step_timer import StepTimer, distinct_layers, draft_layer
 from simulator.cost.timeline import layer_durations
 from simulator.engine.lowering import lower
 from simulator.serve.deployment import DraftedStep, deploy
+from simulator.serve.scenario import Speculation
 from simulator.serve.scenario_file import open_scenario
 from workloads.deepseek_v4.config import find_model
 from workloads.deepseek_v4.graph import build_graph
@@ -128,3 +129,10 @@ def test_three_mtp_layers_draft_as_the_one_does_and_others_cannot():
     mixed = three.model_copy(update={"compress_ratios": (*one.layer_ratios, 0, 4, 0)})
     with pytest.raises(InputError, match=r"MTP layers of several kinds .*\[0, 4, 0\]"):
         draft_layer(mixed)
+
+
+def test_acceptance_by_position_is_acceptance_by_drafts() -> None:
+    by_position = Speculation(draft_tokens=3, accepted_by_position=(0.79, 0.48, 0.22))
+    assert by_position.tokens_by_drafts == pytest.approx((1.79, 2.27, 2.49))
+    by_drafts = Speculation(draft_tokens=3, accepted=(1.79, 2.27, 2.49))
+    assert by_position.tokens_per_step == pytest.approx(by_drafts.tokens_per_step)

@@ -65,6 +65,16 @@ def test_files_are_found_beside_the_scenario_or_from_here(tmp_path: Path, monkey
         ("traffic.trace=x.jsonl", r"give one of trace, made"),
         ("traffic.made.concurrency=3", r"give either rate_per_s \(open loop\) or concurrency"),
         ("speculation={draft_tokens: 2, accepted: [1.5]}", r"accepted has 1 values"),
+        ("speculation={draft_tokens: 2}", r"give one of them"),
+        (
+            "speculation={draft_tokens: 1, accepted: [1.5], accepted_by_position: [0.5]}",
+            r"give one of them",
+        ),
+        ("speculation={draft_tokens: 2, accepted_by_position: [0.5]}", r"has 1 values"),
+        (
+            "speculation={draft_tokens: 2, accepted_by_position: [0.5, 0.6]}",
+            r"accepted_by_position.1.*rises from 0.5 to 0.6 at draft 2",
+        ),
         ('model="[x', r"not valid YAML"),
     ],
 )
