@@ -1,6 +1,7 @@
 """How long a test takes depends on the machine: no verdict of hypothesis hangs on it.
 
-Of a test with many cases `make test` runs a seeded quarter, `make test-all` all; laws say
+Of a property `make test` tries 30 examples, unless it says how many, `make test-all` 100. Of a test
+with many cases `make test` runs a seeded quarter, `make test-all` all; laws say
 themselves which tenth of theirs runs.
 """
 
@@ -11,7 +12,12 @@ from hypothesis import HealthCheck, settings
 
 from tests.sampling import WHOLE
 
-settings.register_profile("v4sim", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "v4sim",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=100 if WHOLE else 30,
+)
 settings.load_profile("v4sim")
 
 MANY_CASES = 6
