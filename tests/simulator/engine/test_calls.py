@@ -92,7 +92,7 @@ def test_other_head_sizes_are_priced() -> None:
 
 
 def test_versions_share_a_section() -> None:
-    assert list_sections() == ["ascend", "sglang", "trtllm", "vllm"]
+    assert list_sections() == ["ascend", "atom", "sglang", "trtllm", "vllm"]
     old, new = find_profile("vllm-0.22"), find_profile("vllm-0.33")
     assert old.kernels == new.kernels
     assert (old.version, new.version) == ("0.22", "0.33")

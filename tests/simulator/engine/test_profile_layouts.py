@@ -157,6 +157,7 @@ def test_published_row_bytes() -> None:
         "kv_fp8_uniform": 512,
         "kv_bf16": 1024,
         "kv_fp8_a5": 640,
+        "kv_fp8_planes": 512 + 128,
         "kv_mxfp4": 368,
         "kv_nvfp4": 384,
     }
