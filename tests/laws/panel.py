@@ -30,8 +30,8 @@ from workloads.step_shape import StepShape
 
 N = TypeVar("N", int, float)
 
-ENGINES = ("ascend", "ideal", "sglang-0.5", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
-CHIP_OF = {"ascend": "ascend-910c"}
+ENGINES = ("ascend", "atom", "ideal", "sglang-0.5", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
+CHIP_OF = {"ascend": "ascend-910c", "atom": "mi355x"}
 FIDELITIES = ("roofline", "tile")
 
 

@@ -28,7 +28,7 @@ from workloads.run_stats import RunStats
 from workloads.sharding import shard
 from workloads.step_shape import StepShape
 
-ENGINES = ("ascend", "ideal", "sglang-0.5", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
+ENGINES = ("ascend", "atom", "ideal", "sglang-0.5", "trtllm-1.3", "vllm-0.22", "vllm-0.33")
 CHIPS = ("h200", "h20", "b200", "gb300", "mi355x", "ascend-910c")
 STEPS = {
     "decode": (ParallelLayout(8), StepShape.uniform(64, 1, 131_071)),
