@@ -85,11 +85,11 @@ def capacity(
     save_json(json, capacity_to_json(answer, verdict) | told)
     files: list[Path] = []
     if page is not None or out is not None:
-        from reports.capacity_report import capacity_report
+        from reports.kinds import report_of
         from reports.report_files import write_report_folder
         from reports.report_page import write_report_page
 
-        report = capacity_report(answer, verdict)
+        report = report_of("capacity", answer, verdict)
         if page is not None:
             write_report_page(page, report, command_line())
             files.append(page)

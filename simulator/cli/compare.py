@@ -65,7 +65,7 @@ def _compare(
     Example: v4sim compare --model v4-flash --count 8 --batch 64 --context 131072
     --chip h200,b200 --engine sglang-0.5,vllm-0.33
     """
-    from reports.compare_report import compare_report
+    from reports.kinds import report_of
     from simulator.compare.comparison import compare
 
     left_out: list[str] = []
@@ -79,14 +79,13 @@ def _compare(
         report = _of_runs(runs)
     else:
         sides = _costed({name: value for name, value in given.items() if value}, edits, left_out)
-        report = compare_report(compare(sides), left_out)
+        report = report_of("compare", compare(sides), left_out)
     say_report(report, json=json, csv=csv, page=page, out=out)
 
 
 def _of_runs(runs: Sequence[Path]) -> Report:
     """The report of runs on disk, which are steps or all of another kind."""
-    from reports.compare_report import compare_report
-    from reports.runs_report import runs_report
+    from reports.kinds import report_of
     from simulator.compare.comparison import compare, side_of_json
     from simulator.compare.runs import compare_runs, kind_of, run_side
 
@@ -102,9 +101,9 @@ def _of_runs(runs: Sequence[Path]) -> Report:
                 "command"
             )
         found = compare_runs([run_side(name, data, str(path)) for name, (path, data) in own])
-        return runs_report(found)
-    return compare_report(
-        compare([side_of_json(name, data, str(path)) for name, (path, data) in own])
+        return report_of("compare-runs", found)
+    return report_of(
+        "compare", compare([side_of_json(name, data, str(path)) for name, (path, data) in own])
     )
 
 

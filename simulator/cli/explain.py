@@ -64,7 +64,7 @@ def explain(
 
     Example: v4sim explain --model v4-flash --chip h200 --count 8 --batch 64 --context 131072
     """
-    from reports.explain_report import explain_report
+    from reports.kinds import report_of
     from simulator.cost.question import ask
     from simulator.cost.step import cost_step
     from simulator.cost.typical_step import typical_step
@@ -89,7 +89,7 @@ def explain(
         if told is not None:
             told.check(costed(asked))
         found = explained(asked, costed, cost_step, shown=levers, note=status.update)
-    say_report(explain_report(found), json=json, csv=csv, page=page, out=out)
+    say_report(report_of("explain", found), json=json, csv=csv, page=page, out=out)
 
 
 class StepTold:
