@@ -60,7 +60,8 @@ def explain(
     """The three largest causes of a step, and the numbers that would move it most.
 
     Each number of the chip and each fitted constant of the engine's kernels is raised a little, all
-    else equal; the change of the step for 5 % more follows, and is checked by costing it.
+    else equal; the change of the step for 5 % more follows, and is checked by costing it. Tiles,
+    thresholds and pages of the engine's profile are halved and doubled.
 
     Example: v4sim explain --model v4-flash --chip h200 --count 8 --batch 64 --context 131072
     """
