@@ -149,7 +149,8 @@ PAGES: dict[str, Made] = {
 UNIT = re.compile(
     r"(?<![A-Za-z])(?:[kMGTPmµn]?(?:s|B|W|J|Hz|FLOP|FLOP/s|B/s)|[KMGT]iB|h|USD)(?![A-Za-z])"
     r"|[%$]|/s\b|\b(?:tokens?|requests?|users?|chips?|steps?|launches|entries|rows|pages|blocks"
-    r"|sessions|bits|queries|keys|times|share|ratio|rank|number|FLOP per byte)\b"
+    r"|sessions|bits|queries|keys|times|share|ratio|rank|number|minutes|FLOP per byte"
+    r"|\w+ over \w+)\b"
 )
 
 
