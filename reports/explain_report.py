@@ -38,6 +38,9 @@ def explain_report(found: Explanation) -> Report:
                 parts=(_figure(found), _levers(found)),
             )
         )
+    if found.fields:
+        title = "With other decisions of the engine"
+        sections.append(Section(id="fields", title=title, parts=(_fields(found),)))
     if found.formats:
         sections.append(Section(id="formats", title="With other formats", parts=(_formats(found),)))
     return Report(
@@ -160,6 +163,24 @@ def _percent(share: float) -> str:
     return f"{100 * share:+.2f} %"
 
 
+def _fields(found: Explanation) -> ReportTable:
+    changes: list[Cell] = [own.change_ps for own in found.fields]
+    shares: list[Cell] = [own.change_ps / found.base.total_ps for own in found.fields]
+    return ReportTable(
+        id="fields-table",
+        title="",
+        note="Tiles, thresholds and pages of the engine's profile, one at a time halved and "
+        "doubled; those that move the step most.",
+        fields=(
+            Field(name="field", heading="field", values=[own.field for own in found.fields]),
+            Field(name="before", heading="now", values=[own.before for own in found.fields]),
+            Field(name="after", heading="as", values=[own.after for own in found.fields]),
+            Field(name="change_ps", heading="change", values=changes, show=signed_text),
+            Field(name="change_share", heading="in %", values=shares, show=_percent),
+        ),
+    )
+
+
 def _formats(found: Explanation) -> ReportTable:
     formats = found.formats
     changes: list[Cell] = [own.change_ps for own in formats]
@@ -231,6 +252,7 @@ def explain_json(found: Explanation) -> dict[str, Any]:
             for lever in found.levers
         ],
         "formats": [asdict(own) for own in found.formats],
+        "fields": [asdict(own) for own in found.fields],
         "too_coarse": list(found.coarse),
         "without_effect": list(found.still),
         "notes": list(_notes(found)),

@@ -107,7 +107,10 @@ def _sections(
     found = []
     if result.of_each:
         table = outcome_table(
-            "best-of-each", "The best plan of each chip and engine", list(result.of_each.values())
+            "best-of-each",
+            "The best plan of each chip and engine",
+            [*result.of_each.values(), *result.nearest.values()],
+            note=_nearest_note(result),
         )
         found.append(Section(id="each", title=table.title, parts=(table,)))
     levels = question.scenario.service_levels
@@ -124,6 +127,17 @@ def _sections(
     if result.ruled_out:
         found.append(_ruled_out(result))
     return tuple(found)
+
+
+def _nearest_note(result: SearchResult) -> str:
+    """Which rows are no plans."""
+    names = [f"{chip} with {engine}" for chip, engine in result.nearest]
+    if not names:
+        return ""
+    return (
+        f"Of {', '.join(names)} no plan with the chips allowed meets the targets; the one that "
+        "misses least stands here."
+    )
 
 
 def user_target(levels: ServiceLevels) -> tuple[float | None, str]:
@@ -163,7 +177,11 @@ def _usd(value: float) -> str:
 
 
 def outcome_table(
-    name: str, title: str, outcomes: Sequence[Outcome], shown: int | None = None
+    name: str,
+    title: str,
+    outcomes: Sequence[Outcome],
+    shown: int | None = None,
+    note: str = "",
 ) -> ReportTable:
     """A row a plan, exact; the columns that a narrow terminal leaves out first come last."""
 
@@ -180,6 +198,7 @@ def outcome_table(
     return ReportTable(
         id=name,
         title=title,
+        note=note,
         shown=shown,
         fields=(
             column("plan", "plan", lambda own: own.short_label),
@@ -298,6 +317,10 @@ def plan_to_json(
         "best": outcome_json(result.best),
         "runner_up": outcome_json(result.runner_up),
         "runner_up_sentence": runner_up_sentence(question, result),
+        "nearest_of_each": [
+            {"chip": chip, "engine": engine, "outcome": outcome_json(outcome)}
+            for (chip, engine), outcome in (result.nearest if result.of_each else {}).items()
+        ],
         "best_of_each": [
             {"chip": chip, "engine": engine, "outcome": outcome_json(outcome)}
             for (chip, engine), outcome in result.of_each.items()

@@ -7,6 +7,7 @@ from typing import Any
 
 from reports.served import Served
 from reports.table import Column, Table
+from simulator.serve.answer_time import answer_time_ns
 
 SCHEMA = "v4sim.serve/1"
 
@@ -52,6 +53,7 @@ def serve_json(served: Served) -> dict[str, Any]:
         "chips": served.run.chips,
         **served.summary.to_json(),
         "lawful": served.summary.lawful,
+        "answer_time_ns": answer_time_ns(served.run),
         "resource_use": _use(served),
         "money": served.bill.to_json(),
         **_transfers(served),

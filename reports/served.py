@@ -8,6 +8,7 @@ from simulator.basis.assumptions import assumptions_of
 from simulator.cost import step_clock
 from simulator.cost.engine_notes import priced_as
 from simulator.serve import (
+    answer_time,
     decode_batch,
     deployment,
     money,
@@ -47,6 +48,7 @@ class Served:
             [
                 measured.Latencies,
                 measured.Goodput,
+                answer_time.answer_time_ns,
                 token_gaps.token_gaps,
                 over_time.over_time,
                 saturation.saturation_of,

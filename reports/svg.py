@@ -230,7 +230,9 @@ class _Drawing:
                     text_element(left - 6, y + 4, name, _SMALL, "end", MUTED, tick.text)
                 )
             else:
-                self.parts.append(text_element(left - 6, y + 4, tick.text, _SMALL, "end", MUTED))
+                self.parts.append(
+                    text_element(left - 6, y + 4, tick.text, _SMALL, "end", MUTED, kind="tick-y")
+                )
         for tick in self.x.ticks:
             x = self._x(tick.value)
             if not self.x.names:
@@ -242,7 +244,10 @@ class _Drawing:
                 continue
             half = text_px(tick.text, _SMALL) / 2
             x = min(max(x, half), self.width - half)
-            self.parts.append(text_element(x, bottom + 16, tick.text, _SMALL, "middle", MUTED))
+            kind = "" if self.x.names else "tick-x"
+            self.parts.append(
+                text_element(x, bottom + 16, tick.text, _SMALL, "middle", MUTED, kind=kind)
+            )
         self.parts.insert(0, f'<path d="{"".join(grid)}" stroke="var(--line)" fill="none"/>')
         self.parts.append(f'<path d="M{left:.1f} {bottom:.1f}H{right:.1f}" stroke="var(--muted)"/>')
         if self.lying and self.x.low < 0 < self.x.high:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +40,9 @@ def capacity(
     draft_tokens: Annotated[
         int, typer.Option(help="Speculative tokens of a step and request; 0: none.")
     ] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write page, tables and JSON here.")
+    ] = None,
     page: PageFile = None,
     json: JsonFile = None,
 ) -> int:
@@ -79,14 +83,22 @@ def capacity(
         verdict = replace(verdict, sentence=launch.worded(verdict.sentence))
     told = {} if launch is None else {"launch": launch_json(launch)}
     save_json(json, capacity_to_json(answer, verdict) | told)
-    if page is not None:
-        from reports.capacity_report import capacity_report
+    files: list[Path] = []
+    if page is not None or out is not None:
+        from reports.kinds import report_of
+        from reports.report_files import write_report_folder
         from reports.report_page import write_report_page
 
-        write_report_page(page, capacity_report(answer, verdict), command_line())
+        report = report_of("capacity", answer, verdict)
+        if page is not None:
+            write_report_page(page, report, command_line())
+            files.append(page)
+        if out is not None:
+            files += write_report_folder(out, report, command_line())
     if launch is not None:
         console().print(wrapped(launch_text(launch), console().width))
     print_capacity(console(), answer, verdict)
-    if page is not None:
-        console().print(f"Open the report in a browser: {page.resolve()}", soft_wrap=True)
+    for path in files:
+        said = "Open the report in a browser:" if path.suffix == ".html" else "wrote"
+        console().print(f"{said} {path.resolve()}", soft_wrap=True)
     return verdict.exit_code

@@ -43,9 +43,9 @@ def say_serving(
     files = [] if out is None else _write(rows, out)
     save_json(json, {"serving": serving_records(found, sources)})
     if page is not None:
-        from reports.claims_report import serving_claims_report
+        from reports.kinds import report_of
 
-        _write_page(page, serving_claims_report(found, sources))
+        _write_page(page, report_of("serving-claims", found, sources))
     width = console().width
     print_table(console(), serving_columns(found))
     console().print("\nRuns, and why ours differs by more than its band (without one: by 30 %)")
@@ -227,9 +227,9 @@ def _say_claims(json: Path | None, page: Path | None) -> None:
         statements.append(statement.model_dump() | {"right": right})
     save_json(json, {"claims": rows, "statements": statements})
     if page is not None:
-        from reports.claims_report import claims_report
+        from reports.kinds import report_of
 
-        _write_page(page, claims_report(results, corrected))
+        _write_page(page, report_of("claims", results, corrected))
     if verdicts["differs"]:
         raise typer.Exit(1)
 

@@ -24,6 +24,7 @@ from simulator.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from reports.report import Report
     from simulator.compare.comparison import Side
 
 # More steps than this are a sweep, and no table that is read side by side.
@@ -58,12 +59,13 @@ def _compare(
     """Set steps side by side: what was asked differently, and where the time differs.
 
     Differences by operation, kind of layer and cause add up to the difference of the steps, in
-    whole picoseconds. RUN is a folder that v4sim step --out wrote, or the JSON of a step.
+    whole picoseconds. RUN is a folder that --out of v4sim step, serve, plan or capacity wrote, or
+    the JSON of such a run; runs of one command are compared.
 
     Example: v4sim compare --model v4-flash --count 8 --batch 64 --context 131072
     --chip h200,b200 --engine sglang-0.5,vllm-0.33
     """
-    from reports.compare_report import compare_report
+    from reports.kinds import report_of
     from simulator.compare.comparison import compare
 
     left_out: list[str] = []
@@ -74,34 +76,59 @@ def _compare(
                 f"runs are given, and --{(named or ['set'])[0].replace('_', '-')} as well: runs "
                 "have their options already; give one of both"
             )
-        sides = _read(runs)
+        report = _of_runs(runs)
     else:
         sides = _costed({name: value for name, value in given.items() if value}, edits, left_out)
-    report = compare_report(compare(sides), left_out)
+        report = report_of("compare", compare(sides), left_out)
     say_report(report, json=json, csv=csv, page=page, out=out)
 
 
-def _read(runs: Sequence[Path]) -> list[Side]:
-    """The steps of runs, each named by its place."""
+def _of_runs(runs: Sequence[Path]) -> Report:
+    """The report of runs on disk, which are steps or all of another kind."""
+    from reports.kinds import report_of
+    from simulator.compare.comparison import compare, side_of_json
+    from simulator.compare.runs import compare_runs, kind_of, run_side
+
+    read = [_json_of(run) for run in runs]
+    names = _names(runs, [path for path, _ in read])
+    own = list(zip(names, read, strict=True))
+    if any(kind_of(data) != "step" for _, data in read):
+        kinds = {kind_of(data) for _, data in read}
+        if "step" in kinds and len(kinds) > 1:
+            told = ", ".join(sorted(kind or "unknown" for kind in kinds))
+            raise InputError(
+                f"runs of different kinds ({told}) have no totals in common; compare runs of one "
+                "command"
+            )
+        found = compare_runs([run_side(name, data, str(path)) for name, (path, data) in own])
+        return report_of("compare-runs", found)
+    return report_of(
+        "compare", compare([side_of_json(name, data, str(path)) for name, (path, data) in own])
+    )
+
+
+def _json_of(run: Path) -> tuple[Path, Any]:
+    """A run's JSON and where it lies."""
     import json
 
-    from simulator.compare.comparison import side_of_json
+    own = (run / name for name in ("summary.json", "report.json"))
+    path = next((one for one in own if one.is_file()), None) or step_file(run)
+    try:
+        return path, json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON ({error})") from None
 
-    sides: list[Side] = []
-    paths = [step_file(run) for run in runs]
+
+def _names(runs: Sequence[Path], paths: Sequence[Path]) -> list[str]:
+    """Runs by the end of their path, which tells them apart, or else by the whole path."""
+    names: list[str] = []
     for run, path in zip(runs, paths, strict=True):
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read as JSON ({error})") from None
-        # The end of a path tells runs apart; only where it does not the whole path is needed.
         short = path.parent.name if run.is_dir() else f"{path.parent.name}/{path.stem}"
         same = [other for other in runs if other != run and other.name == run.name]
         own = str(run) if same else short
-        before = sum(side.name.partition(" #")[0] == own for side in sides)
-        name = f"{own} #{before + 1}" if before else own
-        sides.append(side_of_json(name, data, str(path)))
-    return sides
+        before = sum(name.partition(" #")[0] == own for name in names)
+        names.append(f"{own} #{before + 1}" if before else own)
+    return names
 
 
 def step_file(run: Path) -> Path:
@@ -110,7 +137,8 @@ def step_file(run: Path) -> Path:
         return run
     if not run.is_dir():
         raise InputError(
-            f"{run}: no such run; a run is a folder that v4sim step --out wrote, or a step's JSON"
+            f"{run}: no such run; a run is a folder that --out of v4sim step, serve, plan or "
+            "capacity wrote, or the JSON of one"
         )
     found = sorted(
         path
@@ -210,7 +238,7 @@ def _with_options(command: Any) -> Any:
     runs = Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN RUN ...]", help="Folders or JSON of steps.", show_default=False
+            metavar="[RUN RUN ...]", help="Folders or JSON of runs.", show_default=False
         ),
     ]
     parameters = [parameter("runs", runs)]

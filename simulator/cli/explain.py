@@ -60,11 +60,12 @@ def explain(
     """The three largest causes of a step, and the numbers that would move it most.
 
     Each number of the chip and each fitted constant of the engine's kernels is raised a little, all
-    else equal; the change of the step for 5 % more follows, and is checked by costing it.
+    else equal; the change of the step for 5 % more follows, and is checked by costing it. Tiles,
+    thresholds and pages of the engine's profile are halved and doubled.
 
     Example: v4sim explain --model v4-flash --chip h200 --count 8 --batch 64 --context 131072
     """
-    from reports.explain_report import explain_report
+    from reports.kinds import report_of
     from simulator.cost.question import ask
     from simulator.cost.step import cost_step
     from simulator.cost.typical_step import typical_step
@@ -89,7 +90,7 @@ def explain(
         if told is not None:
             told.check(costed(asked))
         found = explained(asked, costed, cost_step, shown=levers, note=status.update)
-    say_report(explain_report(found), json=json, csv=csv, page=page, out=out)
+    say_report(report_of("explain", found), json=json, csv=csv, page=page, out=out)
 
 
 class StepTold:

@@ -15,6 +15,7 @@ from simulator.cli.options import STANDARD_OUTPUT, console, to_standard_output
 
 if TYPE_CHECKING:
     from hwmodels.chip_price import ChipPrices
+    from simulator.serve.scenario import Traffic
 
 _WRITTEN = "edit it, then"
 
@@ -53,6 +54,12 @@ def init(
         Path | None,
         typer.Option(metavar="FILE", help="Scenario and plan: serve the requests of this trace."),
     ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC", help="What the columns of that trace are, as of v4sim trace info."
+        ),
+    ] = None,
     chip: Annotated[
         list[str] | None,
         typer.Option(help="Plan: consider these chips; scenario: serve on this one. Repeatable."),
@@ -80,20 +87,51 @@ def init(
     path = out or Path(f"my-{kind}.yaml")
     if path != STANDARD_OUTPUT and path.exists():
         raise InputError(f"{path} is there already; give another name with --out, or remove it")
-    edits = {"trace": trace, "chip": chip, "prices": prices}
+    edits = {"trace": trace, "columns": columns, "chip": chip, "prices": prices}
     if kind not in ("scenario", "plan") and any(edits.values()):
         given = " and ".join(f"--{name}" for name, value in edits.items() if value)
         raise InputError(f"{given} is of a scenario or plan, not of a file of kind {kind}")
     text = found.read_text(encoding="utf-8")
+    notes: list[str] = []
     if any(edits.values()):
-        text = _edited(kind, found, path, trace, chip or [], most_chips, prices or [])
+        traffic = _traffic(trace, columns)
+        text = _edited(kind, found, path, traffic, chip or [], most_chips, prices or [], notes)
     command = own.command.format(file=path)
     text = f"# Of {kind} {found.stem} as it ships; {_WRITTEN}: {command}\n{text}"
     if path == STANDARD_OUTPUT:
         print(text, end="")
         return
     _write(path, text, own)
+    for note in notes:
+        console().print(note, soft_wrap=True)
     console().print(f"wrote {path}; {_WRITTEN}: {command}", soft_wrap=True)
+
+
+def _traffic(trace: Path | None, columns: str | None) -> Traffic | None:
+    """The trace as a scenario names it."""
+    from simulator.serve.scenario import Traffic
+
+    if trace is None:
+        if columns is not None:
+            raise InputError("--columns says how --trace is read; give the trace as well")
+        return None
+    if not trace.is_file():
+        raise InputError(f"{trace}: no such trace file")
+    return Traffic(trace=str(trace), columns=columns)
+
+
+def _served(scenario: dict[str, Any], traffic: Traffic, path: Path, notes: list[str]) -> None:
+    """Put a trace into a scenario, and take out what it has no facts for."""
+    from simulator.serve.traffic import read_traffic
+
+    read = read_traffic(traffic)  # a trace that cannot be read is refused here
+    named = traffic.model_dump(exclude_unset=True, exclude_none=True)
+    scenario["traffic"] = {**named, "trace": _beside(Path(str(traffic.trace)), path)}
+    if not read.block_tokens and scenario.pop("prefix_cache", None) is not None:
+        notes.append(
+            "without a prefix cache, since the trace has no block ids that say which prompts share "
+            "a prefix"
+        )
 
 
 def _write(path: Path, text: str, own: Kind) -> None:
@@ -124,10 +162,11 @@ def _edited(
     kind: str,
     found: Path,
     path: Path,
-    trace: Path | None,
+    traffic: Traffic | None,
     chips: list[str],
     most_chips: int,
     prices: list[Path],
+    notes: list[str],
 ) -> str:
     """The file with a trace, chips and prices put in; comments of the shipped one are left out."""
     import yaml
@@ -136,10 +175,8 @@ def _edited(
 
     data: dict[str, Any] = compose_yaml(found)[0]
     scenario = data["scenario"] if kind == "plan" else data
-    if trace is not None:
-        if not trace.is_file():
-            raise InputError(f"{trace}: no such trace file")
-        scenario["traffic"] = {"trace": _beside(trace, path)}
+    if traffic is not None:
+        _served(scenario, traffic, path, notes)
     own = {_chip_of(file): _beside(file, path) for file in prices}
     if kind == "plan":
         if chips:

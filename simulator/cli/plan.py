@@ -147,7 +147,7 @@ def plan(
 def _cheapest(
     asked: PlanQuestion, files: dict[str, Path | None], *, sensitivity: bool, each: bool
 ) -> int:
-    from reports.plan_report import plan_report
+    from reports.kinds import report_of
     from simulator.plan.search import search
     from simulator.plan.sensitivity import answers_when
     from simulator.plan.sensitivity import sensitivity as changes_of
@@ -166,7 +166,7 @@ def _cheapest(
         files["out"],
         {n: o.candidate.with_replicas(o.replicas) for n, o in named.items() if o is not None},
     )
-    say_report(plan_report(asked, result, changes), **files, assumptions=True)
+    say_report(report_of("plan", asked, result, changes), **files, assumptions=True)
     for path in written:
         console().print(f"wrote {path}", soft_wrap=True)
     return 0 if result.best is not None else NO_PLAN
@@ -179,7 +179,8 @@ def _fleets(
     prices: tuple[Path, ...],
     files: dict[str, Path | None],
 ) -> int:
-    from reports.fleet_report import best_of, fleet_report
+    from reports.fleet_report import best_of
+    from reports.kinds import report_of
     from simulator.plan.asked import asked_fleets
     from simulator.plan.fleet import FleetQuestion, FleetSearch
 
@@ -194,7 +195,7 @@ def _fleets(
         files["out"],
         {f"fleet-{n}": own.met.scenario for n, own in enumerate(answers, 1) if own.met},
     )
-    report = fleet_report(question, search.trace, answers, more, budget)
+    report = report_of("fleet", question, search.trace, answers, more, budget)
     say_report(report, **files, assumptions=True)
     for path in written:
         console().print(f"wrote {path}", soft_wrap=True)

@@ -108,11 +108,11 @@ def _write(
     csv: Path | None,
 ) -> None:
     """The page with its tables and figures, in the folder and where it was asked for."""
+    from reports.kinds import report_of
     from reports.report_files import write_report_folder, write_table_csv
     from reports.report_page import write_report_page
-    from reports.sweep_report import sweep_report
 
-    report = sweep_report(axes, points, rows)
+    report = report_of("sweep", axes, points, rows)
     write_report_folder(out, report, command_line())
     if page is not None:
         write_report_page(page, report, command_line())

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
-from simulator.cli.options import JsonFile, console, error_console, save_json
+from simulator.cli.options import (
+    STANDARD_OUTPUT,
+    JsonFile,
+    console,
+    error_console,
+    save_json,
+    to_standard_output,
+)
 from simulator.cli.traffic_options import asked_of, reading_of, takes_traffic
 
 app = typer.Typer(
@@ -82,7 +90,9 @@ def info(
     "--input-mean 122000 --last-input-mean 183000",
 )
 def synth(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Trace to write; .gz compresses.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Trace to write; .gz compresses, - is the output.")
+    ],
     kind: Annotated[str, typer.Option(help="agent, chat or single; sets the defaults.")] = "agent",
     format: Annotated[str, typer.Option(help="weka-ranges or aiperf.")] = "weka-ranges",
     sessions: Annotated[int | None, typer.Option(help="Sessions.")] = None,
@@ -161,15 +171,24 @@ def _write(out: Path, kind: str, format: str, given: dict[str, Any], json: Path 
     if kind == "agent" and format == "weka-ranges":  # deltas can carry neither
         for name in ("subagent_share", "rewrite_share"):
             given[name] = 0.05 if given[name] is None else given[name]
-    with error_console().status(f"writing {out.name}"):
-        write_synth(out, synth_spec(kind, **given), format)
-        if not out.is_file() or out.is_relative_to("/dev"):
+    if out == STANDARD_OUTPUT:
+        to_standard_output(True)
+    with (
+        TemporaryDirectory() as folder,
+        error_console().status(f"writing {'a trace' if out == STANDARD_OUTPUT else out.name}"),
+    ):
+        path = Path(folder) / "synthetic.jsonl" if out == STANDARD_OUTPUT else out
+        write_synth(path, synth_spec(kind, **given), format)
+        if not path.is_file() or path.is_relative_to("/dev"):
             return  # a pipe cannot be read back
-        trace = read_trace(out, strict=True)
+        trace = read_trace(path, strict=True)
+        if out == STANDARD_OUTPUT:
+            print(path.read_text(encoding="utf-8"), end="")
     drawn = assumptions_of([synth_sessions, WRITERS[format]])
     summary = {**trace_summary(trace), "assumes": [*drawn, *trace_assumptions(trace)]}
     _show(summary, json)
-    console().print(f"wrote {out}", soft_wrap=True)
+    if out != STANDARD_OUTPUT:
+        console().print(f"wrote {out}", soft_wrap=True)
 
 
 def _show(summary: dict[str, Any], json: Path | None) -> None:

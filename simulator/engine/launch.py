@@ -42,9 +42,13 @@ class Flag(StrictModel):
 
 
 class StepTokens(StrictModel):
-    """The engine's default for chips by name, or with less memory than so many GiB."""
+    """The engine's default for chips by name, or with less memory than so many GiB.
+
+    `requests`: most that run at once on a data rank; None where the engine finds that itself.
+    """
 
     tokens: Annotated[int, Field(gt=0)]
+    requests: Annotated[int, Field(gt=0)] | None = None
     chips: tuple[str, ...] = ()
     below_gib: float | None = None
 
@@ -136,6 +140,18 @@ def usual_step_tokens(profile: str, chip: ChipSpec, data_ranks: int) -> int:
             whole = next(line.tokens for line in engine.step_tokens if line.meets(chip))
             return max(1, whole // data_ranks) if engine.steps_shared else whole
     return OTHER_STEP_TOKENS
+
+
+def usual_running_requests(profile: str, chip: ChipSpec, data_ranks: int) -> int | None:
+    """Requests at once on all data ranks where nobody says: the engine's own default on the chip.
+
+    None where the engine derives it from what its pools hold, or it is not published.
+    """
+    for engine in engine_flags().values():
+        if profile in engine.profiles:
+            own = next(line.requests for line in engine.step_tokens if line.meets(chip))
+            return None if own is None else own * data_ranks
+    return None
 
 
 def read_launch(command: str, chip: ChipSpec | None = None, engine: str | None = None) -> Launch:

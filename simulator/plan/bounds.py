@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from simulator.cost.step_clock import DecodeGroup, PromptChunk
 from simulator.serve.deployment import DeployedReplica
+from simulator.serve.live_request import UNSET, LiveRequest
 from simulator.serve.scenario import Scenario, ServiceLevels
 from workloads.traffic.trace import NO_TIME, Trace
 
@@ -137,3 +138,39 @@ def fewest_replicas(
         if late.max() <= allowed:
             return replicas
     return most + 1
+
+
+class Misses:
+    """Told of each request that has ended, says whether a run has missed a target already.
+
+    However early all others are, a percentile lies beyond the target once that many are late.
+    `by_far`: more than twice as many of those that have ended were late as the percentile allows.
+    """
+
+    def __init__(self, trace: Trace, levels: ServiceLevels) -> None:
+        self._levels = levels
+        self._ended, self._all = 0, len(trace)
+        answers = int((trace.output_tokens > 1).sum())
+        self._late_ttft = self._late_tpot = 0
+        self._most_ttft, self._most_tpot = (
+            count - int(levels.percentile / 100 * (count - 1)) for count in (len(trace), answers)
+        )
+
+    def __call__(self, request: LiveRequest) -> bool:
+        """Whether a target is missed for sure; a request that is refused misses all."""
+        self._ended += 1
+        if request.finish_ns == UNSET:
+            return True
+        levels = self._levels
+        ttft_ns = request.first_token_ns - request.arrival_ns
+        if levels.ttft_s is not None and ttft_ns / 1e9 > levels.ttft_s:
+            self._late_ttft += 1
+        if levels.tpot_ms is not None and request.output_tokens > 1:
+            span_ns = request.finish_ns - request.first_token_ns
+            self._late_tpot += span_ns / (request.output_tokens - 1) / 1e6 > levels.tpot_ms
+        return self._late_ttft >= self._most_ttft or self._late_tpot >= self._most_tpot
+
+    @property
+    def by_far(self) -> bool:
+        """Of a run that is missed for sure."""
+        return 2 * self._ended < self._all

@@ -9,24 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from hwmodels.chip import find_chip
 from simulator.basis.errors import DoesNotFitError, InputError, UndividedError, UnsupportedError
-from simulator.plan.bounds import missed_target, unloaded
+from simulator.plan.bounds import Misses, Unloaded, fewest_replicas, missed_target, unloaded
 from simulator.plan.candidates import Candidate, candidates, prices_of_choice
 from simulator.plan.outcome import Outcome, outcome_of
 from simulator.plan.plan_question import ChipChoice, PlanQuestion
-from simulator.plan.search import deploy_candidate
+from simulator.plan.search import deploy_candidate, prompt_lanes
 from simulator.serve.deployment import DeployedReplica
-from simulator.serve.run import run_scenario
+from simulator.serve.run import StoppedRunError, run_scenario
 from simulator.serve.scenario import Scenario
 from simulator.serve.traffic import trace_of
 from workloads.traffic.trace import NO_TIME, Trace
 
 Note = Callable[[str], None]
+# Layout and limits, replicas, and the rung of a load.
+Key = tuple[str, int, int]
 STEP = 1.03
 # From a four-hundredth of the traffic to 20,000 times it.
 LEAST_RUNG, MOST_RUNG = -200, 335
@@ -103,8 +105,13 @@ class FleetQuestion:
 class FleetSearch:
     """Carries out a question; what it has simulated, it knows.
 
-    Assumes: a fleet is one kind of chip and one layout, replicated; of a layout, as many replicas
-        as the chips give carry at least the load that fewer would.
+    A fleet meets a load where any layout does, on any number of replicas that its chips give. What
+    a fleet meets one with more chips meets too, therefore, and since every fleet's loads are tried
+    by the same rule from the same first one, it never carries less.
+
+    Assumes: where more than twice as many requests are late as the targets allow, fewer replicas of
+        that layout do not meet them either.
+    Assumes: a fleet is one kind of chip and one layout, replicated.
     Assumes: the traffic's lengths and their order stay as they are while arrivals come faster; a
         load 3 % above the one that is named misses the targets with those very arrivals, though a
         still higher one may meet them where they happen to fall well.
@@ -114,48 +121,35 @@ class FleetSearch:
     note: Note = lambda _: None
     trace: Trace = field(init=False)
     _deployed: dict[str, DeployedReplica | InputError] = field(default_factory=dict)
-    _known: dict[tuple[str, int, int], Loaded] = field(default_factory=dict)
+    _floors: dict[str, Unloaded] = field(default_factory=dict)
+    _known: dict[Key, Loaded | None] = field(default_factory=dict)
+    _missed_by_far: set[Key] = field(default_factory=set)
+    _last: str = ""
 
     def __post_init__(self) -> None:
         self.trace = trace_of(self.question.plan.scenario)
 
-    def carried(self, chip: ChipChoice, floor: FleetAnswer | None = None) -> FleetAnswer:
-        """The most that these chips carry; never less than `floor`, a smaller fleet of them.
-
-        Every layout is asked for the rung above the best so far, and climbs from there.
-        """
+    def carried(self, chip: ChipChoice) -> FleetAnswer:
+        """The most that these chips carry."""
         before = len(self._known)
-        best = floor.met if floor else None
-        next_one = floor.missed if floor else None
         ruled: list[tuple[str, str]] = []
         plan = self.question.plan.model_copy(update={"chips": (chip,)})
         found = [own for own in candidates(plan) if self._is_possible(own, ruled)]
-        for candidate in sorted(found, key=lambda own: own.chips_per_replica):
-            climbed = self._climb(candidate, best)
-            if climbed is not None:
-                best, next_one = climbed
+        found.sort(key=lambda own: own.chips_per_replica)
+        edge = self._edge(found) if found else None
         return FleetAnswer(
             chip=chip.chip,
             chips=chip.most_chips,
-            met=best,
-            missed=next_one if best else None,
+            met=edge[0] if edge else None,
+            missed=edge[1] if edge else None,
             usd_per_hour=chip.most_chips * prices_of_choice(chip).usd_per_chip_hour,
             simulated=len(self._known) - before,
             ruled_out=tuple(ruled),
         )
 
     def all_carried(self) -> list[FleetAnswer]:
-        """Answers for all fleets, in their order; a larger one carries at least what a smaller one
-        of the same chip and price does."""
-        order = sorted(
-            range(len(self.question.fleets)), key=lambda n: self.question.fleets[n].most_chips
-        )
-        found: dict[int, FleetAnswer] = {}
-        smaller: dict[str, FleetAnswer] = {}
-        for number in order:
-            fleet = self.question.fleets[number]
-            found[number] = smaller[fleet.chip] = self.carried(fleet, smaller.get(fleet.chip))
-        return [found[number] for number in range(len(order))]
+        """Answers for all fleets, in their order."""
+        return [self.carried(fleet) for fleet in self.question.fleets]
 
     def with_near(self, answer: FleetAnswer) -> FleetAnswer:
         """The answer with loads around it: whether one targets' edge or several lie there."""
@@ -177,11 +171,10 @@ class FleetSearch:
         steps = {1}
         if answer.met is not None:
             steps.add(answer.met.outcome.candidate.chips_per_replica)
-        found = [answer]
-        for step in sorted(steps):
-            larger = chip.model_copy(update={"most_chips": answer.chips + step})
-            found.append(self.carried(larger, floor=found[-1]))
-        return found[1:]
+        larger = [
+            chip.model_copy(update={"most_chips": answer.chips + step}) for step in sorted(steps)
+        ]
+        return [self.carried(own) for own in larger]
 
     def _is_possible(self, candidate: Candidate, ruled: list[tuple[str, str]]) -> bool:
         """Whether it can be built of the chips and an idle replica meets the targets."""
@@ -195,7 +188,9 @@ class FleetSearch:
             ruled.append((candidate.label, error.message))
             return False
         cached = candidate.scenario.prefix_cache is not None
-        floors = unloaded(deployment, self.trace, cached)
+        if candidate.key not in self._floors:
+            self._floors[candidate.key] = unloaded(deployment, self.trace, cached)
+        floors = self._floors[candidate.key]
         reason = missed_target(floors, self.trace, candidate.scenario.service_levels)
         if reason is not None:
             ruled.append((candidate.label, reason))
@@ -213,73 +208,131 @@ class FleetSearch:
             raise found
         return found
 
-    def _climb(self, candidate: Candidate, best: Loaded | None) -> tuple[Loaded, Loaded] | None:
-        """The rung that a layout reaches, and the one it misses; None unless above the best."""
-        users = users_of(self.question.plan.scenario)
-        if best is not None:
-            first = self._try(candidate, best.rung + 1)
-            return self._up(candidate, first) if first.outcome.meets else None
-        first = self._try(candidate, 0 if users is None else _rung_of(users))
-        if first.outcome.meets:
-            return self._up(candidate, first)
-        return self._down(candidate, first, LEAST_RUNG if users is None else 0)
+    def _edge(self, layouts: list[Candidate]) -> tuple[Loaded, Loaded] | None:
+        """Neighbours on the ladder, of which a fleet meets the lower and misses the higher one;
+        None where it meets none that is tried.
 
-    def _down(self, candidate: Candidate, high: Loaded, least: int) -> tuple[Loaded, Loaded] | None:
+        Which loads are tried next depends on what was met alone, so that of two fleets the one that
+        meets all that the other does ends at least as high.
+        """
+        users = users_of(self.question.plan.scenario)
+        first = 0 if users is None else _rung_of(users)
+        met = self._met(layouts, first)
+        if met is None:
+            return self._down(layouts, first, LEAST_RUNG if users is None else 0)
+        return self._up(layouts, met)
+
+    def _down(
+        self, layouts: list[Candidate], high: int, least: int
+    ) -> tuple[Loaded, Loaded] | None:
         """Strides that double until one meets the targets; None where none down to `least` does."""
         stride = 8
-        while high.rung > least:
-            low = self._try(candidate, max(least, high.rung - stride))
-            if low.outcome.meets:
-                return self._between(candidate, low, high)
-            high, stride = low, 2 * stride
+        while high > least:
+            rung = max(least, high - stride)
+            low = self._met(layouts, rung)
+            if low is not None:
+                return self._between(layouts, low, high)
+            high, stride = rung, 2 * stride
         return None
 
-    def _up(self, candidate: Candidate, low: Loaded) -> tuple[Loaded, Loaded]:
+    def _up(self, layouts: list[Candidate], low: Loaded) -> tuple[Loaded, Loaded]:
         """Strides that double until one misses, then what lies between."""
         stride = 4
         while low.rung < MOST_RUNG:
-            high = self._try(candidate, min(MOST_RUNG, low.rung + stride))
-            if not high.outcome.meets:
-                return self._between(candidate, low, high)
+            rung = min(MOST_RUNG, low.rung + stride)
+            high = self._met(layouts, rung)
+            if high is None:
+                return self._between(layouts, low, rung)
             low, stride = high, 2 * stride
         raise InputError(
-            f"{candidate.label} meets the targets at {STEP**MOST_RUNG:,.0f} times the traffic: it "
-            "is over before anything waits; give more requests, or tighter targets"
+            f"{low.outcome.label} meets the targets at {STEP**MOST_RUNG:,.0f} times the traffic: "
+            "it is over before anything waits; give more requests, or tighter targets"
         )
 
-    def _between(self, candidate: Candidate, low: Loaded, high: Loaded) -> tuple[Loaded, Loaded]:
+    def _between(self, layouts: list[Candidate], low: Loaded, high: int) -> tuple[Loaded, Loaded]:
         """Bisection: neighbours on the ladder of which the lower meets the targets."""
-        while high.rung - low.rung > 1:
-            middle = self._try(candidate, (low.rung + high.rung) // 2)
-            if middle.outcome.meets:
+        while high - low.rung > 1:
+            middle = self._met(layouts, (low.rung + high) // 2)
+            if middle is not None:
                 low = middle
             else:
-                high = middle
-        return low, high
+                high = (low.rung + high) // 2
+        return low, self._try(low.outcome.candidate, high, low.outcome.replicas)
 
-    def _try(self, candidate: Candidate, rung: int, replicas: int | None = None) -> Loaded:
-        """Simulate a load on as many replicas as there may be; what is known is not run again."""
-        replicas = replicas or candidate.most_replicas
-        key = (f"{candidate.key}{candidate.prefill_share}", replicas, rung)
-        if key not in self._known:
+    def _met(self, layouts: list[Candidate], rung: int) -> Loaded | None:
+        """A layout and replicas that meet the targets under a load, all chips in use if possible.
+
+        Layouts that met a load before come first, since one is enough.
+        """
+        left = sorted(layouts, key=lambda own: own.key != self._last)
+        spare = 0
+        while left:
+            near = []
+            for candidate in left:
+                replicas = candidate.most_replicas - spare
+                if not self._may_meet(candidate, rung, replicas):
+                    continue
+                found = self._run(candidate, rung, replicas, to_its_end=False)
+                if found is not None and found.outcome.meets:
+                    self._last = candidate.key
+                    return found
+                if replicas > 1 and _key(candidate, rung, replicas) not in self._missed_by_far:
+                    near.append(candidate)
+            left, spare = near, spare + 1
+        return None
+
+    def _may_meet(self, candidate: Candidate, rung: int, replicas: int) -> bool:
+        """Whether so many replicas can compute the prompts of a load in time, at best."""
+        base = candidate.scenario
+        scenario, users = _at_rung(base, rung)
+        if users is not None:
+            return True
+        lanes = partial(prompt_lanes, candidate, self._deploy(candidate))
+        floors = self._floors[candidate.key]
+        return fewest_replicas(floors, self.trace, scenario, replicas, lanes) <= replicas
+
+    def _try(self, candidate: Candidate, rung: int, replicas: int) -> Loaded:
+        """Simulate a load on so many replicas to its end; what is known is not run again."""
+        found = self._run(candidate, rung, replicas, to_its_end=True)
+        assert found is not None
+        return found
+
+    def _run(
+        self, candidate: Candidate, rung: int, replicas: int, *, to_its_end: bool
+    ) -> Loaded | None:
+        """Simulate a load; None where it was given up, since a target is missed for sure."""
+        key = _key(candidate, rung, replicas)
+        if self._known.get(key) is None and (to_its_end or key not in self._known):
             traffic = self.question.plan.scenario.traffic
             base = candidate.scenario.model_copy(update={"traffic": traffic})
             scenario, users = _at_rung(base, rung)
             loaded = replace(candidate, scenario=scenario)
             told = f"{users} users" if users else f"{STEP**rung:.3g} x the traffic"
             self.note(f"{replicas} x ({candidate.label}) at {told}")
-            run = run_scenario(
-                loaded.with_replicas(replicas),
-                deployment=self._deploy(candidate),
-                trace=self.trace,
-            )
-            self._known[key] = Loaded(
-                rung=rung,
-                rate_scale=None if users else scenario.traffic.rate_scale,
-                users=users,
-                outcome=outcome_of(loaded, replicas, run),
-            )
+            self._known[key] = None
+            misses = Misses(self.trace, scenario.service_levels)
+            try:
+                run = run_scenario(
+                    loaded.with_replicas(replicas),
+                    deployment=self._deploy(candidate),
+                    trace=self.trace,
+                    enough=None if to_its_end else misses,
+                )
+            except StoppedRunError:
+                if misses.by_far:
+                    self._missed_by_far.add(key)
+            else:
+                self._known[key] = Loaded(
+                    rung=rung,
+                    rate_scale=None if users else scenario.traffic.rate_scale,
+                    users=users,
+                    outcome=outcome_of(loaded, replicas, run),
+                )
         return self._known[key]
+
+
+def _key(candidate: Candidate, rung: int, replicas: int) -> Key:
+    return f"{candidate.key}{candidate.prefill_share}", replicas, rung
 
 
 def users_of(scenario: Scenario) -> int | None:

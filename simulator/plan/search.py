@@ -67,6 +67,18 @@ class SearchResult:
     kept: int = 0
     deployments: dict[str, DeployedReplica] = field(default_factory=dict)
 
+    @property
+    def nearest(self) -> dict[tuple[str, str], Outcome]:
+        """The plan that misses the targets least, of every chip and engine of which none meets."""
+        found: dict[tuple[str, str], Outcome] = {}
+        for own in self.tried:
+            group = (own.chip, own.engine)
+            if group in self.of_each:
+                continue
+            if group not in found or own.binds.margin > found[group].binds.margin:
+                found[group] = own
+        return found
+
 
 @dataclass(slots=True)
 class _Ready:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import simpy
 
 from hwmodels.node import find_node
-from simulator.basis.errors import InputError
 from simulator.engine.physical_layout import CacheGeometry
 from simulator.prefix.cached_bytes import cached_bytes
 from simulator.prefix.restore_time import RestoreTimer
@@ -26,6 +25,7 @@ from simulator.serve.resources import Ledger
 from simulator.serve.router import ROUTES
 from simulator.serve.scenario import PrefixCache, Scenario
 from simulator.serve.tiered_prefixes import TieredPrefixes, TraceRuns, device_tier, tiered_prefixes
+from simulator.serve.traffic import require_ids
 from workloads.traffic.trace import Trace
 
 
@@ -150,11 +150,7 @@ def prefix_maker(
     wanted = scenario.prefix_cache
     if wanted is None:
         return NoPrefixes
-    if not trace.block_tokens:
-        raise InputError(
-            f"a prefix cache is asked for, but the trace {trace.name!r} has no block ids that say "
-            "which prompts share a prefix; leave prefix_cache out, or give a trace with ids"
-        )
+    require_ids(trace)
     runs = TraceRuns(trace)
     rules = cache_rules(wanted, deployment)
     lower = load_tiers(wanted.tiers)[1:] if wanted.tiers else ()

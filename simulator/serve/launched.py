@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hwmodels.chip import find_chip
+from hwmodels.chip import ChipSpec, find_chip
 from simulator.basis.errors import InputError
-from simulator.engine.launch import Launch, read_launch, usual_step_tokens
+from simulator.engine.launch import (
+    Launch,
+    read_launch,
+    usual_running_requests,
+    usual_step_tokens,
+)
 from simulator.serve.scenario import Scenario
 from simulator.serve.scenario_file import open_scenario
 
@@ -31,10 +36,17 @@ def launched_scenario(
     if clashes:
         raise InputError(f"--set {' '.join(clashes)}: the launch command decides that; change it")
     put_launch(data, launch)
-    data.setdefault("scheduler", {}).setdefault(
-        "step_tokens", usual_step_tokens(data["engine"], chip, data["parallel"]["dp"])
+    data["scheduler"] = usual_limits(data["engine"], chip, data["parallel"]["dp"]) | (
+        data.get("scheduler") or {}
     )
     return Scenario.model_validate(data), launch
+
+
+def usual_limits(engine: str, chip: ChipSpec, data_ranks: int) -> dict[str, int]:
+    """Limits of a step where nobody says: the engine's own on the chip, where they are known."""
+    limits = {"step_tokens": usual_step_tokens(engine, chip, data_ranks)}
+    requests = usual_running_requests(engine, chip, data_ranks)
+    return limits if requests is None else limits | {"max_requests": requests}
 
 
 def put_launch(data: dict[str, Any], launch: Launch) -> None:

@@ -12,9 +12,9 @@ from simulator.basis.errors import InputError, unknown_name
 from simulator.basis.yaml_loader import validate_data
 from simulator.basis.yaml_nodes import compose_text
 from simulator.engine.default_engine import default_engine
-from simulator.engine.launch import Launch, usual_step_tokens
+from simulator.engine.launch import Launch
 from simulator.serve.client import CLIENTS
-from simulator.serve.launched import put_launch
+from simulator.serve.launched import put_launch, usual_limits
 from simulator.serve.scenario import Scenario
 
 # Prompts for each request at once, where their number is not given (InferenceX: 10).
@@ -64,7 +64,7 @@ def scenario_like(
     scheduler: dict[str, Any] = {
         # SGLang computes prompts before answers, vLLM and the others beside them.
         "order": "prefill-first" if "sglang" in name else "decode-first",
-        "step_tokens": usual_step_tokens(name, find_chip(chip), dp),
+        **usual_limits(name, find_chip(chip), dp),
     }
     data: dict[str, Any] = {
         "name": f"like {kind}",

@@ -164,6 +164,12 @@ def _session_roots(trace: Trace) -> list[list[int]]:
 
 
 Progress = Callable[[int, int], None]
+# Of a request that has ended or was refused: whether the rest need not be served.
+Enough = Callable[[LiveRequest], bool]
+
+
+class StoppedRunError(Exception):
+    """A run was given up, as its caller had asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,9 +200,13 @@ def run_scenario(
     prefill: DeployedReplica | None = None,
     trace: Trace | None = None,
     progress: Progress | None = None,
+    enough: Enough | None = None,
     jumps: bool = True,
 ) -> ServingRun:
-    """Serve all requests of a scenario. `progress` is told (ended, all) now and then."""
+    """Serve all requests of a scenario. `progress` is told (ended, all) now and then.
+
+    Raises StoppedRunError once `enough`, asked of each request that has ended, says so.
+    """
     deployment = deployment or deploy(scenario)
     split = scenario.disaggregation
     if split is not None and prefill is None:
@@ -211,6 +221,8 @@ def run_scenario(
         ended += 1
         if progress is not None and ended % 256 == 0:
             progress(ended, len(trace))
+        if enough is not None and enough(request):
+            raise StoppedRunError
         arrivals.reply(request)
 
     def finished(request: LiveRequest) -> None:

@@ -26,7 +26,19 @@ _MOST_NS = 100 * 365 * 86400 * 10**9
 
 def trace_of(scenario: Scenario) -> Trace:
     """Requests of a scenario, seeded by it; every one has an answer."""
-    return answered(_asked(scenario))
+    trace = answered(_asked(scenario))
+    if scenario.prefix_cache is not None:
+        require_ids(trace)
+    return trace
+
+
+def require_ids(trace: Trace) -> None:
+    """Refuse a trace that does not say which prompts share a prefix, where prefixes are kept."""
+    if not trace.block_tokens:
+        raise InputError(
+            f"a prefix cache is asked for, but the trace {trace.name!r} has no block ids that say "
+            "which prompts share a prefix; leave prefix_cache out, or give a trace with ids"
+        )
 
 
 def answered(trace: Trace) -> Trace:
@@ -51,7 +63,7 @@ def _asked(scenario: Scenario) -> Trace:
     spec = traffic.synth_spec(scenario.seed)
     if spec is not None:
         return _cut(_drawn(spec), traffic, scenario.seed)
-    return _cut(_read(traffic), traffic, scenario.seed)
+    return _cut(read_traffic(traffic), traffic, scenario.seed)
 
 
 def _drawn(spec: SynthSpec) -> Trace:
@@ -68,7 +80,8 @@ def _cut(trace: Trace, traffic: Traffic, seed: int) -> Trace:
     return trace if traffic.first is None else first_requests(trace, traffic.first)
 
 
-def _read(traffic: Traffic) -> Trace:
+def read_traffic(traffic: Traffic) -> Trace:
+    """The whole trace file of a traffic; one without a request is refused."""
     assert traffic.trace is not None
     trace = read_trace(
         traffic.trace,

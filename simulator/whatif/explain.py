@@ -1,6 +1,7 @@
 """Why a step takes what it takes: its largest causes, and the numbers that would move it most.
 
-Numbers are those of the chip's file and the fitted constants of the engine's kernels. Each is
+Numbers are those of the chip's file and the fitted constants of the engine's kernels; fields of the
+engine's profile, which step too far for that, are halved and doubled. Each number is
 raised a little, all else equal, and the step costed again: a finite difference, from which the
 change for 5 % more follows. The largest ones are costed at 5 % too, so that a reader sees where a
 straight line would mislead.
@@ -22,6 +23,7 @@ from simulator.kernels.constants_file import constants_for, fresh_constants, rea
 from simulator.kernels.fitted import FamilyFile, Fitted
 from simulator.kernels.registry import FAMILIES
 from simulator.whatif.change import Costed, on_chip
+from simulator.whatif.engine_fields import FieldChange, field_changes
 
 CHIP, ENGINE = "chip", "engine"
 PROBED, SAID = 0.02, 0.05
@@ -118,7 +120,8 @@ class CauseShare:
 class Explanation:
     """A step, its largest causes, and its levers, the strongest first.
 
-    `coarse` numbers step by too much for a difference; `still` ones move nothing.
+    `fields` of the engine's profile, halved and doubled. `coarse` numbers step by too much for a
+    difference; `still` ones move nothing.
     """
 
     asked: AskedStep
@@ -126,6 +129,7 @@ class Explanation:
     causes: tuple[CauseShare, ...]
     levers: tuple[Lever, ...]
     formats: tuple[FormatChange, ...]
+    fields: tuple[FieldChange, ...]
     coarse: tuple[str, ...]
     still: tuple[str, ...]
 
@@ -168,6 +172,7 @@ def explain(
         causes=largest_causes(base),
         levers=tuple(levers),
         formats=tuple(format_changes(asked, base, costed)),
+        fields=field_changes(asked, costed, screened, shown=shown, note=note),
         coarse=coarse,
         still=tuple(number.name for size, number in ranked if not size),
     )

@@ -7,6 +7,7 @@ V4SIM_PICTURES=DIR the pictures are kept there to be looked at.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,19 @@ def _fleet(folder: Path) -> Path:
     return page
 
 
+def _runs(folder: Path) -> Path:
+    """Two runs of serve side by side."""
+    few = ("--set", "traffic.made.requests=60")
+    for chip in ("h200", "b200"):
+        given = ["serve", "chat", *few, "--set", f"chip={chip}", "--out", str(folder / chip)]
+        assert main(given) == 0
+    page = folder / "c.html"
+    assert main(["compare", str(folder / "h200"), str(folder / "b200"), "--page", str(page)]) == 0
+    return page
+
+
 PAGES: dict[str, Made] = {
+    "compare-runs": _runs,
     "steps": _steps,
     "step": _run("step", *_STEP, "--out", "OUT", page="report.html"),
     "compare": _run(
@@ -131,9 +144,34 @@ PAGES: dict[str, Made] = {
     "validation": _validated,
 }  # fmt: skip
 
+# What numbers along an axis may be of: a unit, in the title or at the numbers, or things that are
+# counted.
+UNIT = re.compile(
+    r"(?<![A-Za-z])(?:[kMGTPmµn]?(?:s|B|W|J|Hz|FLOP|FLOP/s|B/s)|[KMGT]iB|h|USD)(?![A-Za-z])"
+    r"|[%$]|/s\b|\b(?:tokens?|requests?|users?|chips?|steps?|launches|entries|rows|pages|blocks"
+    r"|sessions|bits|queries|keys|times|share|ratio|rank|number|minutes|FLOP per byte"
+    r"|\w+ over \w+)\b"
+)
+
+
+def without_unit(axes: list[list[str]]) -> list[str]:
+    """Axes of numbers of which neither title nor numbers say what they count."""
+    return [f"{where} ({title})" for where, title, *ticks in axes if not UNIT.search(title)
+            and not any(UNIT.search(re.sub(r"[-+\d.,]", "", tick)) for tick in ticks)]  # fmt: skip
+
+
+def test_axes_without_a_unit_are_found() -> None:
+    assert without_unit([["a: x", "time of the step", "0", "2ms"]]) == []
+    assert without_unit([["a: x", "tokens/s a user", "0", "20"]]) == []
+    assert without_unit([["a: x", "memory, GiB", "0", "20"]]) == []
+    assert without_unit([["a: x", "busy", "0 %", "50 %"]]) == []
+    assert without_unit([["a: y", "how much", "0", "20k"]]) == ["a: y (how much)"]
+    assert without_unit([["a: y", "", "0", "1M"]]) == ["a: y ()"]
+
+
 # What lies on what, in pixels that the eye sees; slanted texts have boxes that are not theirs.
 LOOK = """(() => {
-  const found = {overlaps: [], bare: [], empty: [], outside: [], wide: 0, figures: 0};
+  const found = {overlaps: [], bare: [], empty: [], outside: [], axes: [], wide: 0, figures: 0};
   const seen = (one) => one.getClientRects().length > 0;
   found.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1.5 &&
@@ -152,6 +190,9 @@ LOOK = """(() => {
     });
     for (const axis of ["x", "y"]) {
       if (!svg.querySelector(`.axis-${axis}`)) found.bare.push(`${name}: ${axis}`);
+      const ticks = [...svg.querySelectorAll(`.tick-${axis}`)].map((t) => t.textContent);
+      const title = svg.querySelector(`.axis-${axis}`)?.textContent ?? "";
+      if (ticks.length) found.axes.push([`${name}: ${axis}`, title, ...ticks]);
     }
     const marks = [...svg.querySelectorAll(".marks > *")]
       .filter((m) => { const b = m.getBoundingClientRect(); return b.width + b.height > 0; });
@@ -190,6 +231,7 @@ def looked_at(tab: Browser, page: Path, name: str) -> int:
             assert seen["wide"] <= 0, f"{where}: scrolls sideways by {seen['wide']} px"
             for fault in ("overlaps", "bare", "empty", "outside"):
                 assert seen[fault] == [], f"{where}: {fault}"
+            assert without_unit(seen["axes"]) == [], f"{where}: no unit"
             figures = seen["figures"]
             paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (paper == "rgb(255, 255, 255)") != dark, where

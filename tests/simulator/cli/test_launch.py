@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from hwmodels.chip import find_chip
 from simulator.cli.main import main
+from simulator.engine.launch import usual_running_requests
 
 VLLM = "vllm serve deepseek-ai/DeepSeek-V4-Flash --tensor-parallel-size 8 --max-num-seqs 64"
 
@@ -111,3 +113,17 @@ def test_what_a_transfer_moves_is_said(capsys, tmp_path) -> None:
     moved = json.loads(path.read_text())["transfers"]
     assert moved["sent_bytes"] == sum(moved["pool_bytes"].values())
     assert "From prefill to decode:" in out
+
+
+@pytest.mark.parametrize(
+    ("engine", "chip", "data_ranks", "requests"),
+    [
+        ("vllm-0.33", "h200", 1, 1024),
+        ("vllm-0.33", "b200", 8, 8192),
+        ("vllm-0.33", "a100", 1, 256),
+        ("sglang-0.5", "h200", 1, None),
+    ],
+)
+def test_requests_at_once_are_the_engines_own(engine, chip, data_ranks, requests) -> None:
+    """vLLM's API server: 1,024 on chips of 70 GiB and more but A100, 256 on others."""
+    assert usual_running_requests(engine, find_chip(chip), data_ranks) == requests

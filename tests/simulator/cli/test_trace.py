@@ -99,3 +99,14 @@ def test_bad_input_is_one_sentence(capsys, path, arguments, words):
     assert error.count("\n") == 1
     assert error.startswith("error: ")
     assert path.read_bytes() == before
+
+
+def test_a_synthetic_trace_goes_to_the_output(capsys, tmp_path):
+    path = tmp_path / "own.jsonl"
+    given = ["trace", "synth", "--sessions", "2", "--seed", "1", "--out"]
+    assert main([*given, str(path)]) == 0
+    capsys.readouterr()
+    assert main([*given, "-"]) == 0
+    told = capsys.readouterr()
+    assert told.out == path.read_text()
+    assert "requests of 2 sessions" in told.err

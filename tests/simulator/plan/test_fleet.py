@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from simulator.basis.errors import InputError
 from simulator.plan.asked import budget_usd_per_hour
+from simulator.plan.bounds import Misses
+from simulator.plan.candidates import candidates
 from simulator.plan.fleet import STEP, FleetQuestion, FleetSearch, fleets_within
 from simulator.plan.plan_question import ChipChoice
+from simulator.serve.live_request import LiveRequest
+from simulator.serve.scenario import FixedShape, ServiceLevels
+from simulator.serve.traffic import made_trace
 from tests.sampling import WHOLE
 from tests.simulator.plan.test_search import priced, question
 
@@ -86,3 +92,34 @@ def test_chips_within_a_budget() -> None:
     assert [own.most_chips for own in fleets_within(8.0, chips)] == [5, 2]
     with pytest.raises(InputError, match=r"h200 1\.6 USD, b200 2 USD"):
         fleets_within(1.0, chips)
+
+
+@pytest.mark.parametrize("rung", [-20, 10, 25, 30, 32, 34, 36, 40, 60])
+def test_a_run_that_is_given_up_misses_to_its_end_too(rung: int) -> None:
+    search = searched(40.0, None, 8)
+    plan = search.question.plan.model_copy(update={"chips": search.question.fleets})
+    for candidate in candidates(plan):
+        for replicas in range(1, candidate.most_replicas + 1):
+            early = search._run(candidate, rung, replicas, to_its_end=False)
+            late = search._try(candidate, rung, replicas)
+            assert late.outcome.meets == (early is not None and early.outcome.meets)
+
+
+@pytest.mark.parametrize("percentile", [50.0, 90.0, 95.0, 99.9])
+@pytest.mark.parametrize("count", [1, 2, 19, 20, 21, 40, 101])
+def test_so_many_late_requests_put_a_percentile_beyond_its_target(
+    count: int, percentile: float
+) -> None:
+    shape = FixedShape(input_tokens=8, output_tokens=2, requests=count, rate_per_s=1)
+    trace = made_trace(shape, seed=0)
+    levels = ServiceLevels(ttft_s=1.0, percentile=percentile)
+    misses = Misses(trace, levels)
+    for index in range(count):
+        request = LiveRequest(index=index, arrival_ns=0, input_tokens=8, output_tokens=2)
+        request.first_token_ns, request.finish_ns = 2 * 10**9, 3 * 10**9
+        missed = misses(request)
+        times = np.where(np.arange(count) <= index, 1.0 + 1e-9, 0.0)
+        # The others may be as early as can be; the percentile lies between two of all.
+        lower = np.percentile(times, percentile, method="lower")
+        assert missed == (lower > 1.0)
+        assert not missed or np.percentile(times, percentile) > 1.0

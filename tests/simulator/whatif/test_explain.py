@@ -88,6 +88,7 @@ def test_an_explanation_ranks_by_what_was_costed(
     chosen = [number for number in numbers if number.name in quick]
     monkeypatch.setattr(whole, "step_numbers", lambda *_: (chosen, coarse))
     monkeypatch.setattr(whole, "FORMATS", {"index": ("fp8", "fp4")})
+    monkeypatch.setattr(whole, "field_changes", lambda *_, **__: ())
     found = explain(asked, cost_step, shown=2)
     assert [lever.number.name for lever in found.levers] == ["memory.bandwidth", "launch.graph_gap"]
     assert all(lever.is_linear for lever in found.levers)
