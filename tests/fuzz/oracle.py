@@ -49,7 +49,7 @@ def run(case: Case, folder: Path) -> Ending:
     write_samples(folder)
     for name, content in case.files.items():
         (folder / name).write_bytes(content)
-    words = [*case.words, "--json", "o.json"]
+    words = [*case.words_with_json]
     out, err = io.StringIO(), io.StringIO()
     code, fault = -1, None
     with _inside(folder), warnings.catch_warnings(record=True) as noise:
