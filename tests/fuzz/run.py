@@ -110,7 +110,7 @@ def main() -> int:
         roots[ending.root] = roots.get(ending.root, 0) + 1
     took = time.monotonic() - began
     print(
-        f"seed {given.seed}: {codes.total()} cases in {took:.0f} s, {valid} of them valid questions; "
+        f"seed {given.seed}: {codes.total()} cases in {took:.0f} s, {valid} of them valid; "
         f"exit codes {dict(codes)}; commands {dict(commands)}"
     )
     print(f"faults {dict(faults)}, {len(roots)} distinct")
