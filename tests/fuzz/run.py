@@ -93,6 +93,8 @@ def main() -> int:
     for number in range(given.first, given.first + given.cases):
         if time.monotonic() - began > given.seconds:
             break
+        if codes.total() % 500 == 499:
+            print(f"  {codes.total() + 1} cases, {len(roots)} distinct faults", flush=True)
         case = draw_case(given.seed, number)
         ending = ending_of(case)
         codes[f"{ending.code}"] += 1

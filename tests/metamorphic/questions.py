@@ -1,0 +1,145 @@
+"""Random valid questions about a step, of everything that ships, through `import v4sim`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import v4sim
+from hwmodels.chip import find_chip, list_chips
+from simulator.cost.result import KernelRecord, StepResult
+from simulator.engine.profile import list_profiles
+
+MODELS = ("v4-flash", "v4-flash", "v4-pro", "tiny")
+_COUNTS = (1, 2, 4, 8, 8, 8, 16, 32, 64, 72)
+_BATCHES = (1, 2, 3, 7, 16, 30, 64, 100, 256, 700)
+_CONTEXTS = (1, 127, 128, 129, 1000, 4096, 8192, 40_000, 131_072, 500_000, 1_048_576)
+_FORMATS: Mapping[str, tuple[str | None, ...]] = {
+    "kv_dtype": (None, None, None, "fp8", "bf16", "nvfp4"),
+    "index_dtype": (None, None, None, "fp8", "fp4", "bf16"),
+    "expert_dtype": (None, None, None, "fp8", "fp4", "bf16"),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A deployment and a step of it, as keywords of `v4sim.step`."""
+
+    deployment: Mapping[str, Any]
+    step: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_step(self, **changes: Any) -> Question:
+        """Another step of the deployment."""
+        return replace(self, step={**self.step, **changes})
+
+    def with_deployment(self, **changes: Any) -> Question:
+        """The step on another deployment."""
+        return replace(self, deployment={**self.deployment, **changes})
+
+    def ask(self) -> v4sim.StepAnswer:
+        """The answer."""
+        return v4sim.step(**self.deployment, **self.step)
+
+    def __str__(self) -> str:
+        return " ".join(f"{k}={v}" for k, v in {**self.deployment, **self.step}.items())
+
+
+def drawn(seed: int, number: int) -> tuple[Question, v4sim.StepAnswer]:
+    """The question of a number and its answer; drawn again until it is a valid one."""
+    draw = random.Random(f"{seed}/{number}")
+    while True:
+        question = _drawn(draw)
+        try:
+            return question, question.ask()
+        except v4sim.V4SimError:
+            continue
+
+
+def _drawn(draw: random.Random) -> Question:
+    count = draw.choice(_COUNTS)
+    deployment: dict[str, Any] = {
+        "model": draw.choice(MODELS),
+        "chip": draw.choice(list_chips()),
+        "count": count,
+        "dp": draw.choice((1, 1, 2, count)),
+        "engine": draw.choice((None, "sglang-0.5", *list_profiles())),
+    }
+    for name, values in _FORMATS.items():
+        chosen = draw.choice(values)
+        if chosen is not None:
+            deployment[name] = chosen
+    phase = draw.choice(("decode", "decode", "decode", "prefill"))
+    step: dict[str, Any] = {
+        "phase": phase,
+        "batch": draw.choice(_BATCHES) if phase == "decode" else draw.choice((1, 1, 2, 5)),
+        "context": draw.choice(_CONTEXTS[:-2] if phase == "prefill" else _CONTEXTS),
+        "fidelity": draw.choice(("tile", "tile", "tile", "roofline")),
+        "exact_context": True,
+    }
+    return Question(deployment, step)
+
+
+def choices_of(result: StepResult) -> dict[str, tuple[str, str]]:
+    """What the engine chose for each launch: the program, and the tiles and parts it is cut into.
+
+    A launch whose time is that of one layer's kind stands once for all layers.
+    """
+    return {kernel.path: (kernel.program, kernel.cut) for kernel in result.kernels}
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A launch that takes less time for more work, and the choices that switched."""
+
+    kernel: KernelRecord
+    by_ps: int
+    before: tuple[str, str]
+    after: tuple[str, str] | None
+
+    @property
+    def switched(self) -> bool:
+        """Whether the engine chose another kernel, tile or split."""
+        return self.before != self.after
+
+    def __str__(self) -> str:
+        to = " ".join(self.after) if self.after else "not launched"
+        return f"{self.kernel.path} {' '.join(self.before)} -> {to}: {self.by_ps / 1e6:,.2f} us"
+
+
+def drops(less: StepResult, more: StepResult) -> list[Drop]:
+    """Launches of the smaller question that take longer there than in the larger one."""
+    later = {kernel.path: kernel for kernel in more.kernels}
+    before, after = choices_of(less), choices_of(more)
+    found = []
+    for kernel in less.kernels:
+        other = later.get(kernel.path)
+        by_ps = kernel.duration_ps - (other.duration_ps if other else 0)
+        if by_ps > 0:
+            found.append(Drop(kernel, by_ps, before[kernel.path], after.get(kernel.path)))
+    return sorted(found, key=lambda drop: -drop.by_ps)
+
+
+@cache
+def numbers_of(chip: str) -> frozenset[str]:
+    """Keys of bandwidths and sizes that the chip's file has."""
+    return frozenset(key for key in RATES if _has(chip, key))
+
+
+RATES = (
+    "memory.bandwidth",
+    "llc.read_bandwidth",
+    "scale_up.bandwidth",
+    "noc.partition_link",
+)
+
+
+def _has(chip: str, key: str) -> bool:
+    """Whether `--set` takes the key on this chip."""
+    try:
+        v4sim.Deployment(model="tiny", chip=chip, set=[f"{key}=*1.0"])
+    except v4sim.V4SimError:
+        return False
+    return find_chip(chip) is not None
