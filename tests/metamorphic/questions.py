@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import v4sim
-from hwmodels.chip import find_chip, list_chips
+from hwmodels.chip import list_chips
 from simulator.cost.result import KernelRecord, StepResult
 from simulator.engine.profile import list_profiles
 
@@ -17,6 +16,9 @@ MODELS = ("v4-flash", "v4-flash", "v4-pro", "tiny")
 _COUNTS = (1, 2, 4, 8, 8, 8, 16, 32, 64, 72)
 _BATCHES = (1, 2, 3, 7, 16, 30, 64, 100, 256, 700)
 _CONTEXTS = (1, 127, 128, 129, 1000, 4096, 8192, 40_000, 131_072, 500_000, 1_048_576)
+# The longest context that the smallest model takes, and prefills that are costed in little time.
+_LONGEST = {"tiny": 8192, "decode": 1_048_576, "prefill": 131_072}
+_COUNTS_OF_TINY = (1, 1, 2)
 _FORMATS: Mapping[str, tuple[str | None, ...]] = {
     "kv_dtype": (None, None, None, "fp8", "bf16", "nvfp4"),
     "index_dtype": (None, None, None, "fp8", "fp4", "bf16"),
@@ -47,21 +49,24 @@ class Question:
         return " ".join(f"{k}={v}" for k, v in {**self.deployment, **self.step}.items())
 
 
-def drawn(seed: int, number: int) -> tuple[Question, v4sim.StepAnswer]:
+def drawn(
+    seed: int, number: int, models: tuple[str, ...] = MODELS
+) -> tuple[Question, v4sim.StepAnswer]:
     """The question of a number and its answer; drawn again until it is a valid one."""
     draw = random.Random(f"{seed}/{number}")
     while True:
-        question = _drawn(draw)
+        question = _drawn(draw, models)
         try:
             return question, question.ask()
         except v4sim.V4SimError:
             continue
 
 
-def _drawn(draw: random.Random) -> Question:
-    count = draw.choice(_COUNTS)
+def _drawn(draw: random.Random, models: tuple[str, ...]) -> Question:
+    model = draw.choice(models)
+    count = draw.choice(_COUNTS_OF_TINY if model == "tiny" else _COUNTS)
     deployment: dict[str, Any] = {
-        "model": draw.choice(MODELS),
+        "model": model,
         "chip": draw.choice(list_chips()),
         "count": count,
         "dp": draw.choice((1, 1, 2, count)),
@@ -72,10 +77,13 @@ def _drawn(draw: random.Random) -> Question:
         if chosen is not None:
             deployment[name] = chosen
     phase = draw.choice(("decode", "decode", "decode", "prefill"))
+    contexts = [tokens for tokens in _CONTEXTS if tokens <= _LONGEST[phase]]
+    if model == "tiny":
+        contexts = [tokens for tokens in contexts if tokens <= _LONGEST["tiny"]]
     step: dict[str, Any] = {
         "phase": phase,
         "batch": draw.choice(_BATCHES) if phase == "decode" else draw.choice((1, 1, 2, 5)),
-        "context": draw.choice(_CONTEXTS[:-2] if phase == "prefill" else _CONTEXTS),
+        "context": draw.choice(contexts),
         "fidelity": draw.choice(("tile", "tile", "tile", "roofline")),
         "exact_context": True,
     }
@@ -120,26 +128,3 @@ def drops(less: StepResult, more: StepResult) -> list[Drop]:
         if by_ps > 0:
             found.append(Drop(kernel, by_ps, before[kernel.path], after.get(kernel.path)))
     return sorted(found, key=lambda drop: -drop.by_ps)
-
-
-@cache
-def numbers_of(chip: str) -> frozenset[str]:
-    """Keys of bandwidths and sizes that the chip's file has."""
-    return frozenset(key for key in RATES if _has(chip, key))
-
-
-RATES = (
-    "memory.bandwidth",
-    "llc.read_bandwidth",
-    "scale_up.bandwidth",
-    "noc.partition_link",
-)
-
-
-def _has(chip: str, key: str) -> bool:
-    """Whether `--set` takes the key on this chip."""
-    try:
-        v4sim.Deployment(model="tiny", chip=chip, set=[f"{key}=*1.0"])
-    except v4sim.V4SimError:
-        return False
-    return find_chip(chip) is not None
