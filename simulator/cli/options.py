@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache, partial
@@ -41,6 +42,8 @@ def _in_a_folder(path: Path | None) -> Path | None:
         return path
     if path is not None and not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    if path is not None and not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {path}: folder {path.parent} cannot be written to")
     return path
 
 

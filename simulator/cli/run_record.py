@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -34,6 +36,7 @@ def recorded(command: Callable[..., Any], given: Mapping[str, Any], *, force: bo
     out = given.get("out")
     if not isinstance(out, Path):
         return command(**given)
+    require_writable(out)
     question = question_of(command, given)
     if not force:
         _require_same(out, question)
@@ -63,6 +66,21 @@ def question_of(command: Callable[..., Any], given: Mapping[str, Any]) -> str:
     }
     said = [getattr(command, "__name__", ""), options, sorted(files.values()), ours()]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def require_writable(out: Path) -> None:
+    """Refuse, before the work, a folder that cannot be made or written. Raises InputError."""
+    there = out.absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    reason = None
+    if not there.is_dir():
+        reason = os.strerror(errno.ENOTDIR)
+    elif not os.access(there, os.W_OK | os.X_OK):
+        read_only = os.statvfs(there).f_flag & os.ST_RDONLY
+        reason = os.strerror(errno.EROFS if read_only else errno.EACCES)
+    if reason:
+        raise InputError(f"--out {out}: cannot make folder {out}: {there}: {reason}")
 
 
 def _require_same(out: Path, question: str) -> None:
