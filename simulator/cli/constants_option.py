@@ -57,6 +57,14 @@ def _with_option(command: Callable[..., Any]) -> Callable[..., Any]:
         except V4SimError as error:
             placed(error, signature, given)
             raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if not error.filename:
+                raise
+            refused = InputError(f"{error.filename}: {error.strerror or error}")
+            placed(refused, signature, given)
+            raise refused from error
 
     def with_file(given: dict[str, Any]) -> Any:
         from simulator.cli.run_record import recorded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -93,9 +93,19 @@ def _drawn(draw: random.Random, models: tuple[str, ...]) -> Question:
 def choices_of(result: StepResult) -> dict[str, tuple[str, str]]:
     """What the engine chose for each launch: the program, and the tiles and parts it is cut into.
 
-    A launch whose time is that of one layer's kind stands once for all layers.
+    With another tile of rows a kernel without a program of its own runs in more blocks, over which
+    its vector work and loads are assumed to spread evenly: the choice says how many.
     """
-    return {kernel.path: (kernel.program, kernel.cut) for kernel in result.kernels}
+    return {
+        kernel.path: (kernel.program, " ".join((kernel.cut, *_row_tiles(kernel))))
+        for kernel in result.kernels
+    }
+
+
+def _row_tiles(kernel: KernelRecord) -> Iterator[str]:
+    """What the tiles multiply, padding included: more where the rows begin another tile."""
+    if kernel.cut.startswith("tiles"):
+        yield f"of {kernel.work['macs']:,.0f} multiply-adds"
 
 
 @dataclass(frozen=True)
