@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from reports.figure_style import axis, layout
 from reports.palette import POOL_COLORS
 from reports.svg import standalone
+from simulator.basis.atomic import write_text
 from simulator.basis.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -25,16 +27,14 @@ def write_curves(path: Path, curves: Sequence[tuple[str, Ints, Ints, int]]) -> l
         raise InputError(
             f"the curve's figures go to {path}, its picture too: give a name with .csv"
         )
-    try:
-        with path.open("w", newline="", encoding="utf-8") as stream:
-            rows = csv.writer(stream)
-            rows.writerow(["curve", "pool_tokens", "hit_tokens", "hit_fraction"])
-            for name, pools, hits, inputs in curves:
-                for pool, hit in zip(pools.tolist(), hits.tolist(), strict=True):
-                    rows.writerow([name, pool, hit, hit / max(1, inputs)])
-        figure.write_text(curve_svg(curves), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    stream = io.StringIO(newline="")
+    rows = csv.writer(stream)
+    rows.writerow(["curve", "pool_tokens", "hit_tokens", "hit_fraction"])
+    for name, pools, hits, inputs in curves:
+        for pool, hit in zip(pools.tolist(), hits.tolist(), strict=True):
+            rows.writerow([name, pool, hit, hit / max(1, inputs)])
+    write_text(path, stream.getvalue())
+    write_text(figure, curve_svg(curves))
     return [path, figure]
 
 

@@ -56,12 +56,13 @@ class Answer(ABC):
         Raises InputError where the folder cannot be made.
         """
         from reports.step_json import write_json
+        from simulator.basis.atomic import write_text
 
         made = _made(folder)
         files = [made / "answer.json", made / "table.csv", made / "figure.html"]
         write_json(files[0], self.to_dict())
-        self.to_pandas().to_csv(files[1], index=False)
-        self.figure().write_html(files[2], include_plotlyjs=True)
+        write_text(files[1], self.to_pandas().to_csv(index=False))
+        write_text(files[2], self.figure().to_html(include_plotlyjs=True))
         return files
 
     @abstractmethod

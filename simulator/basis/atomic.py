@@ -1,8 +1,13 @@
-"""Files that are either whole or absent: written beside the target, then renamed over it."""
+"""Files that are either whole or absent: written beside the target, flushed, then renamed over it.
+
+What a killed process left of a file is removed when the same file is written again.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -11,6 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from simulator.basis.errors import InputError
+
+_TEMPORARY = re.compile(r"^\..+\.(\d+)-[0-9a-f]{8}\.tmp$")
 
 
 @contextmanager
@@ -61,13 +68,45 @@ def _followed(target: Path) -> Path:
         raise OSError(40, str(error)) from error
 
 
+def temporary_beside(target: Path) -> Path:
+    """A name for what is to become the target, which tells the process that writes it."""
+    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def remove_abandoned(folder: Path, name: str | None = None) -> int:
+    """Remove temporary files whose process is gone (killed while writing); returns how many.
+
+    Of one target where a name is given, else of all in the folder.
+    """
+    removed = 0
+    for path in list(folder.glob(f".{glob.escape(name) if name else '*'}.*.tmp")):
+        match = _TEMPORARY.match(path.name)
+        if match and not _alive(int(match.group(1))):
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 @contextmanager
 def _beside(target: Path) -> Iterator[BinaryIO]:
     # Opened like any new file, so that the umask decides who may read it (tempfile says 0600).
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = temporary_beside(target)
+    remove_abandoned(target.parent, target.name)
     try:
         with temporary.open("xb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simulator.basis.atomic import remove_abandoned
 from simulator.basis.errors import InputError
 from simulator.cache.block_file import (
     PREAMBLE_BYTES,
@@ -40,7 +41,6 @@ from simulator.cache.block_file import (
 )
 from simulator.cache.durable_file import (
     flush_folder,
-    remove_abandoned,
     write_durable,
     write_error,
 )

@@ -1,21 +1,19 @@
 """Files that survive: on the disk and whole once a write returns, absent if it does not.
 
-Stricter than `simulator.basis.atomic`, which is for reports: the file and its folder are flushed to
-the device, and a temporary file that a killed process left is recognised and removed later.
+Stricter than `simulator.basis.atomic`, which is for reports: the folder is flushed to the device as
+well, and a full disk is told with what there is to write and what is free.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from simulator.basis.atomic import temporary_beside
 from simulator.basis.errors import DoesNotFitError, InputError
 
-_TEMPORARY = re.compile(r"^\..+\.(\d+)-[0-9a-f]{8}\.tmp$")
 _PIECE_BYTES = 1 << 20
 _FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
 _FULL[errno.EFBIG] = "files may not grow that large here"
@@ -28,7 +26,7 @@ def write_durable(target: Path, pieces: Iterable[bytes]) -> None:
     refuses; the target is then what it was, and nothing partial is left.
     """
     data = list(pieces)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = temporary_beside(target)
     try:
         try:
             with temporary.open("xb", buffering=0) as file:
@@ -79,24 +77,3 @@ def _free_bytes(folder: Path) -> int:
     except OSError:
         return 0
     return facts.f_bavail * facts.f_frsize
-
-
-def remove_abandoned(folder: Path) -> int:
-    """Remove temporary files whose process is gone (killed while writing); returns how many."""
-    removed = 0
-    for entry in list(os.scandir(folder)):
-        match = _TEMPORARY.match(entry.name)
-        if match and not _alive(int(match.group(1))):
-            Path(entry.path).unlink(missing_ok=True)
-            removed += 1
-    return removed
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,8 @@ def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, 
     ):
         return  # it names a file and its line
     place = (
-        _by_name(message, signature, values)
+        _by_opening(message, signature, values)
+        or _by_name(message, signature, values)
         or _by_value(message, signature, values)
         or _in_a_file(message, values)
         or _by_words(message, signature, values)
@@ -46,7 +46,9 @@ def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, 
     if argument and any(message.startswith(str(value)) for value in _each(values)):
         return  # it opens with the argument itself
     if place and not message.startswith(place):
-        error.message = f"{place}: {message}"
+        value = place.partition(" ")[2]
+        told = message.removeprefix(f"{value}: ").removeprefix(f"{Path(value)}: ")
+        error.message = f"{place}: {told}"
         error.args = (error.message, *error.args[1:])
 
 
@@ -64,31 +66,42 @@ def _by_name(message: str, signature: inspect.Signature, values: Mapping[str, An
     return None
 
 
-def _by_value(message: str, signature: inspect.Signature, values: Mapping[str, Any]) -> str | None:
-    """The option whose value the message quotes, or a part of whose value it does."""
-    quoted = {part for pair in re.findall(r"'([^']*)'|\"([^\"]*)\"", message) for part in pair}
-    opening = re.match(r"[^:]*", message)
+def _by_opening(
+    message: str, signature: inspect.Signature, values: Mapping[str, Any]
+) -> str | None:
+    """The option whose value the message opens with."""
+    opening = message.partition(": ")[0].strip()
     for name, whole in values.items():
-        for value in map(str, _each({name: whole})):
-            digits = f"{whole:,}" if isinstance(whole, int | float) else value
-            bare = re.search(rf"\b(?:is|of) {re.escape(digits)}(?![\w.,]*\d)", message)
-            opens = value and (
-                message.startswith(f"{value}: ")
-                or (opening is not None and opening.group().strip() == value)
-            )
-            in_words = len(value) > 2 and re.search(
-                rf"(?<![\w.-]){re.escape(value)}(?![\w-])", message.partition(": known")[0]
-            )
-            parts = set(re.split(r"[,:=+/ ]", value)) - {""}
-            if (
-                value in quoted
-                or repr(value)[1:-1] in quoted
-                or bare
-                or opens
-                or in_words
-                or (len(value) > 60 and value[:40] in message and not Path(value).is_file())
-                or any(part in quoted for part in parts)
-            ):
+        for value in _each({name: whole}):
+            if str(value) and opening in (str(value), str(Path(str(value)))):
+                return f"{_spelt(signature, name)} {_short(whole)}"
+    return None
+
+
+def _by_value(message: str, signature: inspect.Signature, values: Mapping[str, Any]) -> str | None:
+    """The option whose value the message quotes, or a part of whose value it does.
+
+    What is quoted tells more than what only stands in the message, whichever option comes first.
+    """
+    quoted = {part for pair in re.findall(r"'([^']*)'|\"([^\"]*)\"", message) for part in pair}
+    told = message.partition(": known")[0]
+
+    def is_quoted(value: str) -> bool:
+        return value in quoted or repr(value)[1:-1] in quoted
+
+    def is_said(value: str) -> bool:
+        digits = f"{int(value):,}" if value.isdecimal() and len(value) < 20 else value
+        bare = re.search(rf"\b(?:is|of) {re.escape(digits)}(?![\w.,]*\d)", message)
+        in_words = len(value) > 2 and re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-])", told)
+        cut = len(value) > 60 and value[:40] in message and not Path(value).is_file()
+        return bool(bare or in_words or cut)
+
+    def has_a_part_quoted(value: str) -> bool:
+        return any(part in quoted for part in set(re.split(r"[,:=+/ ]", value)) - {""})
+
+    for is_meant in (is_quoted, is_said, has_a_part_quoted):
+        for name, whole in values.items():
+            if any(is_meant(str(value)) for value in _each({name: whole})):
                 return f"{_spelt(signature, name)} {_short(whole)}"
     return None
 
@@ -142,9 +155,16 @@ def _spelt(signature: inspect.Signature, name: str) -> str:
     for fact in getattr(signature.parameters[name].annotation, "__metadata__", ()):
         if type(fact).__name__ == "ArgumentInfo":
             return str(fact.metavar or name.upper())
-        declared = [word for word in getattr(fact, "param_decls", None) or () if "--" in word]
+        declared = [
+            word
+            for word in (
+                getattr(fact, "default", None),
+                *(getattr(fact, "param_decls", None) or ()),
+            )
+            if isinstance(word, str) and "--" in word  # the parser takes the first for a default
+        ]
         if declared:
-            return typing.cast(str, declared[0])
+            return declared[0]
     return "--" + name.replace("_", "-")
 
 

@@ -49,11 +49,11 @@ from simulator.cli import (
     whatif,
 )
 from simulator.cli.constants_option import with_constants
+from simulator.cli.entry import INTERRUPTED, was_interrupted
 from simulator.cli.help import GroupedCommands, with_panels
 from simulator.cli.options import to_standard_output
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
-INTERRUPTED = "interrupted; nothing partial was written"
 
 app = typer.Typer(
     name="v4sim",
@@ -161,6 +161,8 @@ def _fail(sentence: str, exit_code: int = 2) -> int:
 
 def _bug(error: Exception) -> int:
     """What is our fault, not the user's: where it happened and where to report it."""
+    if was_interrupted():  # in the middle of an import, which made another error of it
+        return _fail(INTERRUPTED, 130)
     if os.environ.get("V4SIM_TRACEBACK"):
         raise error
     last = traceback.extract_tb(error.__traceback__)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache, partial
@@ -34,13 +35,27 @@ def to_standard_output(taken: bool) -> None:
         console.cache_clear()
 
 
-def _in_a_folder(path: Path | None) -> Path | None:
-    """Refuse a file in a folder that does not exist, before any work is done; `-` is the output."""
+def _in_a_folder(option: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written, before any work is done; `-` is the output."""
     if path == STANDARD_OUTPUT:
         to_standard_output(True)
         return path
-    if path is not None and not path.absolute().parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    if path is None:
+        return path
+    reason = None
+    try:
+        path.absolute().lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # it is made anew
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+    if not reason and not path.absolute().parent.is_dir():
+        reason = f"there is no folder {path.parent}; make it first"
+    if not reason and not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        reason = f"folder {path.parent} cannot be written to"
+    if reason:
+        said = str(path) if len(str(path)) <= 60 else f"{str(path)[:57]}..."
+        raise InputError(f"{option.opts[0]} {said}: cannot write {said}: {reason}")
     return path
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import shutil
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from simulator.basis.atomic import write_text
+from simulator.basis.atomic import write_bytes, write_text
 from simulator.basis.errors import FileFormatError, InputError
 from simulator.cli.options import console
 
@@ -22,13 +23,23 @@ INPUTS = "inputs"
 SCHEMA = "v4sim.run/1"
 # Larger inputs are named with their hash, and not copied.
 MOST_BYTES = 64 * 2**20
+# Where results go and who works on them: of no effect on what they are.
+_NOT_ASKED = frozenset(("out", "json", "csv", "page", "workers", "scheduler", "install"))
 
 
-def recorded(command: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """Run a command; where it leaves a folder (`--out DIR`), put the record of the run there."""
+def recorded(command: Callable[..., Any], given: Mapping[str, Any], *, force: bool = False) -> Any:
+    """Run a command; where it leaves a folder (`--out DIR`), put the record of the run there.
+
+    Raises InputError, before the work, for a folder that holds another question's results, unless
+    `force`; the same question's are gone on with, or written again.
+    """
     out = given.get("out")
     if not isinstance(out, Path):
         return command(**given)
+    require_writable(out)
+    question = question_of(command, given)
+    if not force:
+        _require_same(out, question)
     screen = console()
     screen.record = True
     try:
@@ -37,8 +48,58 @@ def recorded(command: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     finally:
         screen.record = False
     if out.is_dir():
-        _write(out, given, code if isinstance(code, int) else 0, printed)
+        _write(out, given, code if isinstance(code, int) else 0, printed, question)
     return code
+
+
+def question_of(command: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """SHA-256 of what decides a run's results: command, options, contents of files, version."""
+    out = given.get("out")
+    asked = {name: value for name, value in given.items() if name not in _NOT_ASKED}
+    files = {word: hash_of(path) for word, path in _inputs(asked, out or Path("-"))}
+    # A file of the same content under another name asks the same.
+    options = {
+        name: [
+            files.get(str(own), str(own)) for own in (value if isinstance(value, list) else [value])
+        ]
+        for name, value in asked.items()
+    }
+    said = [getattr(command, "__name__", ""), options, sorted(files.values()), ours()]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def require_writable(out: Path) -> None:
+    """Refuse, before the work, a folder that cannot be made or written. Raises InputError."""
+    there = out.absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    reason = None
+    if not there.is_dir():
+        reason = os.strerror(errno.ENOTDIR)
+    elif not os.access(there, os.W_OK | os.X_OK):
+        read_only = os.statvfs(there).f_flag & os.ST_RDONLY
+        reason = os.strerror(errno.EROFS if read_only else errno.EACCES)
+    if reason:
+        raise InputError(f"--out {out}: cannot make folder {out}: {there}: {reason}")
+
+
+def _require_same(out: Path, question: str) -> None:
+    """Refuse a folder whose record is of another question."""
+    if not (out / RECORD).is_file():
+        return
+    try:
+        record = read_record(out)
+    except InputError:
+        record = {}
+    if record.get("question") == question:
+        return
+    words = " ".join(map(str, record.get("command", ()))) or "its record cannot be read"
+    version_then = str(record.get("version", "unknown"))
+    by = f" (version {version_then})" if version_then != ours() else ""
+    raise InputError(
+        f"--out {out}: holds the results of another question{by}: {words}; "
+        "give another folder, or --force to replace them"
+    )
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -69,7 +130,7 @@ def hash_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write(out: Path, given: Mapping[str, Any], code: int, printed: str) -> None:
+def _write(out: Path, given: Mapping[str, Any], code: int, printed: str, question: str) -> None:
     kept = []
     for word, path in _inputs(given, out):
         size = path.stat().st_size
@@ -79,12 +140,13 @@ def _write(out: Path, given: Mapping[str, Any], code: int, printed: str) -> None
             folder = out / INPUTS / digest[:8]
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / path.name).exists():
-                shutil.copyfile(path, folder / path.name)
+                write_bytes(folder / path.name, path.read_bytes())
             entry["copy"] = str((folder / path.name).relative_to(out))
         kept.append(entry)
     record = {
         "schema": SCHEMA,
         "version": ours(),
+        "question": question,
         "command": ["v4sim", *sys.argv[1:]],
         "exit_code": code,
         "inputs": kept,

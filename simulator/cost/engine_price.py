@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,11 +32,20 @@ def kernel_prices(demands: Iterable[Demand], target: Target, fidelity: str) -> d
     """
     distinct = list(dict.fromkeys(demands))
     if fidelity == "roofline":
-        return {demand: roofline_price(demand, target) for demand in distinct}
+        # What does not slow others down at `tile` does not at its bound either.
+        return {
+            demand: replace(roofline_price(demand, target), contends=contends(demand, target))
+            for demand in distinct
+        }
     programs = {demand: _program_price(demand, target) for demand in distinct}
     tiled = [demand for demand, price in programs.items() if price is None]
     found = dict(zip(tiled, tile_prices(tiled, target), strict=True))
     return {demand: price or found[demand] for demand, price in programs.items()}
+
+
+def contends(demand: Demand, target: Target) -> bool:
+    """Whether a kernel slows down those beside it: not one of a measured attention module."""
+    return demand.priced_as is None or not kernel_of(demand, target).stage
 
 
 def engine_price(demand: Demand, target: Target) -> Price:
@@ -85,7 +95,7 @@ def program_price(demand: Demand, target: Target) -> tuple[Price, list[FamilyCal
         low=interval.low,
         high=interval.high,
         calibrated=interval.calibrated,
-        contends=not stage,
+        contends=contends(demand, target),
         cut=priced.parts.cut,
         work=_work(demand, priced.parts),
     )

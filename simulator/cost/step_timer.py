@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from hwmodels.machine.live import to_ps
 from simulator.basis.errors import UnsupportedError
 from simulator.cost.cycle import cycle_prices
-from simulator.cost.engine_price import kernel_prices
-from simulator.cost.family_call import FamilyCall, kernel_of
+from simulator.cost.engine_price import contends, kernel_prices
+from simulator.cost.family_call import FamilyCall
 from simulator.cost.layer_time import Cost, layer_ps
 from simulator.cost.price import Target
 from simulator.cost.programs import program_calls
@@ -88,7 +88,7 @@ class ProgramBatch:
     ) -> None:
         self._target = target
         self._count = len(demands)
-        self._contends = [not kernel_of(demand, target).stage for demand in demands]
+        self._contends = [contends(demand, target) for demand in demands]
         groups: dict[object, list[tuple[int, FamilyCall]]] = {}
         for owner, own in enumerate(calls):
             for call in own:
@@ -192,6 +192,7 @@ class StepBatch:
         self._step = step
         self._launch_ps = to_ps(target.chip.launch_gap_s)
         self._floors = FloorBatch(step.recording, step.demands, target)
+        self._contends = [contends(demand, target) for demand in step.demands]
         places = list(self._floors.table.places)
         self._parts: list[tuple[NDArray[np.intp], _Pricing]] = []
         calls = [program_calls(d, target) if by_tiles else None for d in step.demands]
@@ -224,7 +225,10 @@ class StepBatch:
         floors = self._floors.floors(values)
         if not self._parts:
             busy = floors.busy_ps.astype(np.int64).T.tolist()
-            return [Cost(self._launch_ps, max(b), pipe_shares(max(b), b)) for b in busy]
+            return [
+                Cost(self._launch_ps, max(b), pipe_shares(max(b), b) if shares else {})
+                for b, shares in zip(busy, self._contends, strict=True)
+            ]
         costs: dict[int, Cost] = {}
         for own, pricing in self._parts:
             found = pricing(floors.of(own), self._launch_ps, values)

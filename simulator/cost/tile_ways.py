@@ -115,7 +115,9 @@ class TileWays:
 
     Assumes: an operand's tile is fetched from the last-level cache by every block that uses it,
         once for a cluster of blocks where the engine has clusters, on every chip.
-    Assumes: the matrix units reach their peak on every tile size that the engine has.
+    Assumes: the matrix units reach their peak on every tile size that the engine has, and vector
+        work and loads spread evenly over the tiles, also where the last one is hardly filled: a
+        row more than a tile holds may take a little less time.
     Assumes: a kernel without products is spread evenly over all cores, however small it is.
     """
 

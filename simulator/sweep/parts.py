@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulator.basis.atomic import write_bytes
+from simulator.basis.atomic import remove_abandoned, write_bytes
 from simulator.basis.errors import InputError
 from simulator.sweep.compute import Outcome
 from simulator.sweep.row import Value
@@ -77,20 +76,7 @@ class PartFolder:
 
     def clear_temporaries(self) -> None:
         """Remove what processes that were killed had not finished writing."""
-        for path in self.folder.glob(".*.parquet.*-*.tmp"):
-            pid = path.name.split(".")[-2].partition("-")[0]
-            if pid.isdecimal() and not _is_running(int(pid)):
-                path.unlink(missing_ok=True)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        remove_abandoned(self.folder)
 
 
 def arrow_column(values: list[Value]) -> Any:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _EDGES = (
     "0", "-1", "1", "3", "7", "1e20", "1e300", "1e-320", "99999999999999999999", "9" * 300, "nan",
@@ -30,23 +31,45 @@ class Case:
     @property
     def command(self) -> str:
         """Words before the first option, those of its name."""
-        two = self.words[0] in ("prefix", "trace", "chips", "models")
-        return " ".join(self.words[: 2 if two else 1])
+        said = " ".join(self.words) + " "
+        return next(name for name in command_names() if said.startswith(f"{name} "))
+
+    @property
+    def words_with_json(self) -> tuple[str, ...]:
+        """The words, and a file for the figures where the command writes them."""
+        return (*self.words, "--json", "o.json") if _writes_json(self.command) else self.words
+
+
+@cache
+def _commands() -> dict[str, Any]:
+    """Commands by name, those of groups with the group's name before them."""
+    from typer.main import get_command
+
+    from simulator.cli.main import app
+
+    found: dict[str, Any] = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        below = getattr(command, "commands", None)
+        found |= {f"{name} {own}": c for own, c in below.items()} if below else {name: command}
+    return found
+
+
+def command_names() -> tuple[str, ...]:
+    """Names of all commands."""
+    return tuple(_commands())
+
+
+@cache
+def _writes_json(command: str) -> bool:
+    return any("--json" in parameter.opts for parameter in _commands()[command].params)
 
 
 @cache
 def options_of(command: str) -> tuple[tuple[str, bool], ...]:
     """Options of a command, and whether they are flags."""
-    from typer.main import get_command
-
-    from simulator.cli.main import app
-
-    found = get_command(app)
-    for word in command.split():
-        found = found.commands[word]  # type: ignore[attr-defined]
     return tuple(
         (parameter.opts[0], bool(getattr(parameter, "is_flag", False)))
-        for parameter in found.params
+        for parameter in _commands()[command].params
         if parameter.opts[0].startswith("--") and parameter.opts[0] not in _NOT_CHANGED
     )
 
@@ -55,6 +78,7 @@ def mutated(question: str, folder: Path, draw: random.Random) -> Case:
     """The question as it is (3 of 10), or with an option or a file changed."""
     case = Case(tuple(question.split()))
     files = [word for word in case.words if (folder / word).is_file()]
+    files += [f"{word}/run.json" for word in case.words if (folder / word / "run.json").is_file()]
     kind = draw.random()
     if kind < 0.3:
         return case

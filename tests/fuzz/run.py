@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tests.fuzz.mutations import Case, mutated
@@ -19,11 +20,23 @@ FOUND = Path(__file__).parent / "found"
 
 
 def draw_case(seed: int, number: int) -> Case:
-    """The case of a number; questions take turns."""
+    """The case of a number; commands take turns, and questions of each."""
     draw = random.Random(f"{seed}/{number}")
+    asked = list(questions_by_command().values())
+    own = asked[number % len(asked)]
+    question = own[number // len(asked) % len(own)]
     with tempfile.TemporaryDirectory() as folder:
         write_samples(Path(folder))
-        return mutated(QUESTIONS[number % len(QUESTIONS)], Path(folder), draw)
+        return mutated(question, Path(folder), draw)
+
+
+@cache
+def questions_by_command() -> dict[str, list[str]]:
+    """Questions of the samples by their command."""
+    found: dict[str, list[str]] = {}
+    for question in QUESTIONS:
+        found.setdefault(Case(tuple(question.split())).command, []).append(question)
+    return found
 
 
 def ending_of(case: Case) -> Ending:
@@ -67,31 +80,41 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--keep", action="store_true", help="write each fault to found/")
     given = parser.parse_args()
     codes: Counter[str] = Counter()
     faults: Counter[str] = Counter()
+    commands: Counter[str] = Counter()
+    valid = 0
     roots: dict[str, int] = {}
     began = time.monotonic()
-    number = 0
-    for number in range(given.cases):
+    for number in range(given.first, given.first + given.cases):
         if time.monotonic() - began > given.seconds:
             break
+        if codes.total() % 500 == 499:
+            print(f"  {codes.total() + 1} cases, {len(roots)} distinct faults", flush=True)
         case = draw_case(given.seed, number)
         ending = ending_of(case)
         codes[f"{ending.code}"] += 1
+        commands[case.command] += 1
+        valid += not case.files and not case.options
         if ending.fault is None:
             continue
         faults[ending.fault.partition(":")[0]] += 1
         if ending.root not in roots:
             case = smaller(case, ending.root)
-            print(f"{given.seed}/{number} {' '.join(case.words)!r} {[*case.files]} {ending.fault}")
+            said = f"{' '.join(case.words)!r} {[*case.files]} {ending.fault}"
+            print(f"{given.seed}/{number} {said}", flush=True)
             if given.keep:
                 print(f"  kept as {keep(case)}")
         roots[ending.root] = roots.get(ending.root, 0) + 1
     took = time.monotonic() - began
-    print(f"seed {given.seed}: {number + 1} cases in {took:.0f} s; exit codes {dict(codes)}")
+    print(
+        f"seed {given.seed}: {codes.total()} cases in {took:.0f} s, {valid} of them valid; "
+        f"exit codes {dict(codes)}; commands {dict(commands)}"
+    )
     print(f"faults {dict(faults)}, {len(roots)} distinct")
     return 1 if roots else 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from functools import cache
 from pathlib import Path
 
 import hwmodels
@@ -43,6 +45,9 @@ _TABLE = """arrived_at,num_prefill_tokens,num_decode_tokens
 0.0,500,5
 1.5,700,9
 2.5,900,4
+"""
+_RECORD = """{"schema": "v4sim.run/1", "version": "0.1.0", "command": ["v4sim", "serve", "chat"],
+ "exit_code": 0, "inputs": [{"given": "chat", "bytes": 9, "sha256": "00"}], "printed": "none"}
 """
 _HARDWARE = Path(hwmodels.__file__).parent
 _SIMULATOR = Path(simulator.__file__).parent
@@ -94,7 +99,31 @@ QUESTIONS: tuple[str, ...] = (
     "--last-input-mean 3000 --system-tokens 100",
     "layout --model v4-flash --chip chip.yaml --pages 256 --padding none --grouping engine",
     "prefix compare --trace a.jsonl --node rack.yaml --policies full",
+    "compare step.json step2.json",
+    "compare --model v4-flash --chip chip.yaml,b200 --count 8",
+    "explain step.json --levers 1",
+    "show run",
+    *(f"init {kind} --out own.yaml" for kind in ("chip", "engine", "model", "prices", "tiers")),
+    "init plan --trace a.jsonl --chip b200 --out own.yaml",
+    "init scenario --trace v.csv --out own.yaml",
+    "glossary window",
+    "prefix prove --model flash-like-8 --policy zero --cut 20",
 )
+
+
+@cache
+def _steps() -> dict[str, str]:
+    """Two steps as their JSON."""
+    from reports.step_json import step_to_json
+    from simulator.cost.question import ask
+    from simulator.cost.step import cost_step
+
+    return {
+        name: json.dumps(
+            step_to_json(cost_step(ask(model="tiny", chip="h200", batch=batch))), indent=1
+        )
+        for name, batch in (("step.json", 1), ("step2.json", 2))
+    }
 
 
 def write_samples(folder: Path) -> None:
@@ -103,6 +132,10 @@ def write_samples(folder: Path) -> None:
         (folder / name).write_text(text)
     for name, source in _COPIES.items():
         shutil.copy(source, folder / name)
+    for name, text in _steps().items():
+        (folder / name).write_text(text)
+    (folder / "run").mkdir(exist_ok=True)
+    (folder / "run/run.json").write_text(_RECORD)
     for name in _CSV:
         lines = (_ROWS / f"{name}.csv").read_text().splitlines(keepends=True)
         (folder / f"{name}.csv").write_text("".join([lines[0], *lines[1 :: len(lines) // 8][:8]]))

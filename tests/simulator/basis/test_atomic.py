@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from simulator.basis.atomic import atomic_file, write_bytes, write_text
+from simulator.basis.atomic import atomic_file, remove_abandoned, write_bytes, write_text
 from simulator.basis.errors import InputError
 
 
@@ -79,3 +81,18 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_text(tmp_path / "missing" / "a.txt", "x")
     with pytest.raises(InputError, match="it is a directory"):
         write_text(tmp_path, "x")
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], **_PIPED)
+    gone, alive = int(ended.stdout), os.getpid()
+    for name in (f".a.txt.{gone}-00000000.tmp", f".a.txt.{alive}-00000000.tmp"):
+        (tmp_path / name).write_text("half")
+    (tmp_path / f".other.txt.{gone}-00000000.tmp").write_text("of another file")
+    write_text(tmp_path / "a.txt", "new")
+    left = {f".a.txt.{alive}-00000000.tmp", f".other.txt.{gone}-00000000.tmp", "a.txt"}
+    assert set(os.listdir(tmp_path)) == left
+    assert remove_abandoned(tmp_path) == 1
+
+
+_PIPED = {"capture_output": True, "check": True}

@@ -87,4 +87,4 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path, capsys: pytest.CaptureFix
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert main([*BASE, "--out", str(blocked)]) == 2
-    assert "cannot make directory" in capsys.readouterr().err
+    assert "cannot make folder" in capsys.readouterr().err

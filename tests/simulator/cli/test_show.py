@@ -55,3 +55,41 @@ def test_another_folder_is_refused(capsys, monkeypatch, tmp_path, made) -> None:
     code, _, err = run(capsys, monkeypatch, "show", folder)
     assert code == 2
     assert ("is no record of a run" if made else "no such folder") in err
+
+
+def test_a_folder_keeps_its_question(capsys, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy = tmp_path / "copy.yaml"
+    run(capsys, monkeypatch, "init", "chip", "--from", "h200")
+    copy.write_text((tmp_path / "my-chip.yaml").read_text())
+    asked = ["step", "--model", "tiny", "--chip", "my-chip.yaml", "--out", "run"]
+    assert run(capsys, monkeypatch, *asked)[0] == 0
+    first = (tmp_path / "run/run.json").read_text()
+    # The same question goes on, also where its results go elsewhere as well.
+    assert run(capsys, monkeypatch, *asked, "--json", "o.json")[0] == 0
+    code, out, err = run(capsys, monkeypatch, *asked, "--batch", 2)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --out run: holds the results of another question: v4sim step")
+    assert (
+        json.loads(first)["printed"]
+        == json.loads((tmp_path / "run/run.json").read_text())["printed"]
+    )
+    # Another content of a file is another question.
+    (tmp_path / "my-chip.yaml").write_text(copy.read_text().replace("value: 132", "value: 130"))
+    assert run(capsys, monkeypatch, *asked)[0] == 2
+    assert run(capsys, monkeypatch, *asked, "--force")[0] == 0
+    assert run(capsys, monkeypatch, *asked)[0] == 0
+
+
+@pytest.mark.parametrize("out", ["file", "file/run"])
+def test_a_folder_that_cannot_be_is_refused_before_the_work(
+    capsys, monkeypatch, tmp_path, out
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("simulator.cost.question.ask", None)
+    code, _, err = run(
+        capsys, monkeypatch, "step", "--model", "tiny", "--chip", "h200", "--out", out
+    )
+    assert code == 2
+    assert f"--out {out}: cannot make folder {out}" in err

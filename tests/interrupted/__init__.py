@@ -1,0 +1,1 @@
+"""Runs that are killed, interrupted, doubled, or get too little of the machine."""
