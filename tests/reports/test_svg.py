@@ -109,7 +109,7 @@ def test_ticks_keep_apart_and_inside(values: list[float], width: int, logarithmi
     data = [scatter(values, list(range(len(values))))]
     svg = draw(figure(data, x=axis("size", ticksuffix="B", **kind)), width).svg
     texts = [t for t in elements(svg, "text") if t.get("text-anchor") == "middle"]
-    ticks = [t for t in texts if t.get("class") is None]
+    ticks = [t for t in texts if t.get("class") == "tick-x"]
     boxes = sorted((float(t.get("x", 0)), 3.0 * len(t.text or "")) for t in ticks)
     assert boxes
     for (x, half), (other, other_half) in pairwise(boxes):
