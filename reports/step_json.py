@@ -15,9 +15,11 @@ from reports.glossary import names_of
 from reports.kernel_list import kernel_list_json
 from reports.machine_table import machine_json, view_json
 from simulator.basis.atomic import write_text
+from simulator.cost.energy import step_energy
 from simulator.cost.result import KernelRecord, MemoryUse, ProofLine, StepQuestion, StepResult
 
 if TYPE_CHECKING:
+    from hwmodels.chip import ChipSpec
     from simulator.count.count import StepCount
     from simulator.count.tally import Tally
 
@@ -44,6 +46,11 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
 
 
 SCHEMA = "v4sim.step/1"
+
+
+def answer_to_json(result: StepResult, chip: ChipSpec) -> dict[str, Any]:
+    """A step and its energy, as the command and the Python answer write them."""
+    return step_to_json(result) | {"energy": step_energy(result, chip).to_json()}
 
 
 def step_to_json(result: StepResult, breakdown: StepBreakdown | None = None) -> dict[str, Any]:

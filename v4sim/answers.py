@@ -156,9 +156,9 @@ class StepAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """As `v4sim step --json`."""
-        from reports.step_json import step_to_json
+        from reports.step_json import answer_to_json
 
-        return step_to_json(self.result)
+        return answer_to_json(self.result, self.asked.chip)
 
     def figure(self) -> go.Figure:
         """The roofline; where no operation has a place on it, the time by operation."""

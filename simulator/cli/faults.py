@@ -32,7 +32,9 @@ def placed(error: V4SimError, signature: inspect.Signature, given: Mapping[str, 
         and value not in (None, signature.parameters[name].default, (), [])
     }
     if re.match(r"\S[^:]*:\d+: ", message) or any(
-        re.search(rf"{re.escape(str(value))}:\d", message) for value in _each(values)
+        re.search(rf"(?<![\w.]){re.escape(str(value))}:\d", message)
+        for value in _each(values)
+        if isinstance(value, str | Path)
     ):
         return  # it names a file and its line
     place = (

@@ -154,9 +154,9 @@ def _answer(
         steps = [(asked.question.phase.capitalize(), result)]
         files = write_files(out, steps, shown=_shown(asked, result, choices))
     if json is not None:
-        from reports.step_json import step_to_json
+        from reports.step_json import answer_to_json
 
-        told = step_to_json(result) | {"energy": energy.to_json()}
+        told = answer_to_json(result, asked.chip)
         save_json(json, told if cycle is None else told | {"drafts": cycle.to_json()})
     print_step(console(), result)
     console().print()

@@ -10,6 +10,7 @@ from hwmodels.chip import find_chip
 from simulator.engine.profile import find_profile
 from simulator.plan.candidates import Candidate
 from simulator.plan.load import Load, load_of
+from simulator.serve.metrics import span_of
 from simulator.serve.money import bill_of
 from simulator.serve.run import ServingRun
 from simulator.sweep.row import HOURS_A_MONTH
@@ -131,7 +132,7 @@ def outcome_of(candidate: Candidate, replicas: int, run: ServingRun) -> Outcome:
     log = run.requests
     done = log.finished
     bill = bill_of(run)
-    span_s = bill.chip_seconds / bill.chips
+    _, span_s = span_of(run)  # rates are those of v4sim serve
     output = int(log.column("output_tokens")[done].sum())
     prompts = int(log.column("input_tokens")[done].sum())
     busy = sum(sum(steps.duration_ns) for steps in run.steps)

@@ -280,7 +280,7 @@ class Summary:
 def summarize(run: ServingRun) -> Summary:
     """Measure a run; the laws are checked and told, not raised."""
     counts = _counts(run)
-    begin_ns, span_s = _span(run)
+    begin_ns, span_s = span_of(run)
     return Summary(
         counts=counts,
         latencies=_latencies(run),
@@ -292,7 +292,7 @@ def summarize(run: ServingRun) -> Summary:
     )
 
 
-def _span(run: ServingRun) -> tuple[int, float]:
+def span_of(run: ServingRun) -> tuple[int, float]:
     """When the first request was sent in ns, and seconds from then to the end."""
     begin = int(run.requests.sent_ns().min(initial=run.end_ns))
     return begin, max(1, run.end_ns - begin) / 1e9
