@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.basis.errors import InputError, unknown_name
+from simulator.prefix.array_cache import cache_of
 from simulator.prefix.belady import belady_hits, know_future
 from simulator.prefix.block_pool import BLOCK_POLICIES, block_hits, parse_block_policy
 from simulator.prefix.bounds import pfoo_hits
@@ -32,7 +33,7 @@ from simulator.prefix.lru_distance import reuse_groups
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment_pool import SegmentPool
 from simulator.prefix.tier import unlimited_tier
-from simulator.prefix.tiered_cache import CacheRules, TieredCache
+from simulator.prefix.tiered_cache import CacheRules
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import StoredSpan
 from simulator.prefix.window_policy import WindowPolicy
@@ -221,7 +222,7 @@ def granule_hits(
         policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy("through")
     )
     prompts = CachedPrompts(
-        TraceRuns(trace), TieredCache([unlimited_tier()], rules, trace.block_tokens)
+        TraceRuns(trace), cache_of([unlimited_tier()], rules, trace.block_tokens)
     )
     hits = np.zeros(len(trace), dtype=np.int64)
     replayed = np.zeros(len(trace), dtype=np.int64)
