@@ -368,6 +368,7 @@ def _as_json(
 
     from reports.prefix_table import comparison_json
     from simulator.basis.assumptions import assumptions_of
+    from simulator.prefix.array_cache import ArrayCache
     from simulator.prefix.cached_bytes import cached_bytes
     from simulator.prefix.comparison import compare_policies
     from simulator.prefix.hit import HitRule
@@ -380,7 +381,7 @@ def _as_json(
 
     question = deployment.asked.question
     assumed = [
-        *(Replay, TieredCache, Boundary, RestoreTimer, HitRule, compare_policies),
+        *(Replay, TieredCache, ArrayCache, Boundary, RestoreTimer, HitRule, compare_policies),
         *(PrefillClock, cached_bytes, Tier.usd_per_hour),
     ]
     return {
