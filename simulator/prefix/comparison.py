@@ -169,9 +169,9 @@ def compare_policies(
     check_block_ids(trace)
     jobs = min(len(policies), os.cpu_count() or 1)
     if jobs == 1 or len(policies) * len(trace) < _WORTH_PROCESSES:
-        setup, runs = restore_setup(deployment), TraceRuns(trace)
+        setup, prompts = restore_setup(deployment), TraceRuns(trace)
         return [
-            _replayed(runs, policy, deployment, setup, _shifted(advance, number * len(trace)))
+            _replayed(prompts, policy, deployment, setup, _shifted(advance, number * len(trace)))
             for number, policy in enumerate(policies)
         ]
     with ProcessPoolExecutor(
