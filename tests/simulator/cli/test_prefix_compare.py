@@ -97,6 +97,13 @@ def test_figures_by_hand(capsys, trace, tmp_path):
         (row["eviction"], row["capacity_blocks"], row["hit_blocks"]) for row in data["capacities"]
     ]
     assert pools == [("lru", 1, 3), ("lru", 19, 6), ("belady", 1, 3), ("belady", 19, 6)]
+    # One block of room: three of the six that are asked again lie one request apart.
+    bounds = [(row["lower_hit_tokens"], row["upper_hit_tokens"]) for row in data["bounds"]]
+    assert bounds == [(1_536, 1_536), (3_036, 3_036)]
+    assert "Bounds of that pool, whatever leaves first" in out
+    for row in data["window_bounds"]:
+        assert row["gap_bytes"] == row["upper_bytes"] - row["lower_bytes"] >= 0
+    assert len(data["window_bounds"]) == 4 * 2
     assert [row["exact"] for row in data["policies"]] == [True, True, True, False]
     assert any("approximate" in line for line in data["assumptions"])
     assert any("up to 511 tokens" in note for note in data["notes"])
