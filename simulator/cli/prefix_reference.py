@@ -40,6 +40,7 @@ def count_reference(
     from simulator.prefix.reference import reference_counts
     from simulator.prefix.window_geometry import WindowGeometry
     from simulator.prefix.window_parts import Bounded
+    from simulator.prefix.window_policy import engine_rules
     from workloads.deepseek_v4.config import find_model
     from workloads.traffic.transforms import live_sessions, recorded_starts
 
@@ -78,6 +79,7 @@ def count_reference(
         *trace.notes,
         rounding_note(trace.block_tokens, granule or 1),
         *(f"policy {p.name} is approximate" for p in policies if not p.exact),
+        *engine_rules(policies),
     ]
     save_json(json, _as_json(counts, model, notes, assumptions_of(assumed)))
     _print(counts, model, notes)
