@@ -50,7 +50,8 @@ def compare(
         str,
         typer.Option(
             help="Window policies: full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, "
-            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, engine (its own); + joins; "
+            "bounded:TOKENS, sglang, vllm:none, vllm:0, vllm:TOKENS, lmcache, hicache, "
+            "hicache:tail, mooncake, mooncake:none, mooncake:TOKENS, engine (its own); + joins; "
             "hbm=A/dram=B keeps something else in every tier (others as the last), with semicolons "
             "between policies."
         ),
@@ -263,6 +264,7 @@ def _on_tiers(
     from simulator.cost.memory import room_note
     from simulator.prefix.comparison import compare_policies, too_small
     from simulator.prefix.granularity import rounding_note
+    from simulator.prefix.window_policy import engine_rules
     from simulator.prefix.window_shares import at_shares
 
     if out is not None:
@@ -286,6 +288,7 @@ def _on_tiers(
         notes = [*trace.notes, rounding_note(trace.block_tokens, deployment.sizes.page_tokens)]
         if not all(policy.exact for policy in policies):
             notes.append("~ marks an approximate policy")
+        notes += engine_rules(policies)
         notes += too_small(deployment, policies, trace.block_tokens)
         notes += [*priced_as(deployment.asked), *deployment.asked.config.notes]
         notes += [deployment.layout_note, deployment.loads_note, deployment.rules_note]
@@ -368,6 +371,7 @@ def _as_json(
 
     from reports.prefix_table import comparison_json
     from simulator.basis.assumptions import assumptions_of
+    from simulator.prefix.array_cache import ArrayCache
     from simulator.prefix.cached_bytes import cached_bytes
     from simulator.prefix.comparison import compare_policies
     from simulator.prefix.hit import HitRule
@@ -380,7 +384,7 @@ def _as_json(
 
     question = deployment.asked.question
     assumed = [
-        *(Replay, TieredCache, Boundary, RestoreTimer, HitRule, compare_policies),
+        *(Replay, TieredCache, ArrayCache, Boundary, RestoreTimer, HitRule, compare_policies),
         *(PrefillClock, cached_bytes, Tier.usd_per_hour),
     ]
     return {

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from workloads.traffic.trace import Trace
 
 SCHEMA = "v4sim.prefix_reference/1"
+# Whose layout says how many bytes windows and pages have.
+_SIZES_OF = "ideal"
 
 
 def count_reference(
@@ -28,15 +30,23 @@ def count_reference(
 ) -> None:
     """Count, write, print."""
     from simulator.basis.assumptions import assumptions_of
+    from simulator.engine.physical_layout import bind_layout
+    from simulator.engine.profile import find_profile, layout_of
+    from simulator.prefix.bounds import pfoo_hits
+    from simulator.prefix.cached_bytes import cached_bytes
     from simulator.prefix.granularity import in_granules, rounding_note
     from simulator.prefix.known_prefix import marked_boundary
+    from simulator.prefix.pool_bounds import pool_objects
     from simulator.prefix.reference import reference_counts
     from simulator.prefix.window_geometry import WindowGeometry
     from simulator.prefix.window_parts import Bounded
+    from simulator.prefix.window_policy import engine_rules
     from workloads.deepseek_v4.config import find_model
     from workloads.traffic.transforms import live_sessions, recorded_starts
 
-    geometry = WindowGeometry.of_model(find_model(model))
+    config = find_model(model)
+    geometry = WindowGeometry.of_model(config)
+    layout = layout_of(find_profile(_SIZES_OF))
     passes = 1 + len(evictions) * bool(capacities)
     with error_console().status("counting hits") as status:
 
@@ -54,8 +64,11 @@ def count_reference(
             advance,
             granule_tokens=granule,
             quotas=quotas,
+            sizes=cached_bytes(bind_layout(layout, config)),
         )
     assumed: list[object] = [reference_counts, marked_boundary]
+    if capacities:
+        assumed += [pfoo_hits, pool_objects]
     if trace.order:
         assumed += [live_sessions, recorded_starts]
     if granule is not None:
@@ -66,6 +79,7 @@ def count_reference(
         *trace.notes,
         rounding_note(trace.block_tokens, granule or 1),
         *(f"policy {p.name} is approximate" for p in policies if not p.exact),
+        *engine_rules(policies),
     ]
     save_json(json, _as_json(counts, model, notes, assumptions_of(assumed)))
     _print(counts, model, notes)
@@ -116,8 +130,12 @@ def _print(counts: ReferenceCounts, model: str, notes: list[str]) -> None:
     if counts.capacities:
         console().print("\nOne shared pool of bounded size, windows left aside", style="bold")
         print_table(console(), _capacity_columns(counts))
-        for line in _gaps(counts):
-            console().print(wrapped(line, width))
+        console().print("\nBounds of that pool, whatever leaves first", style="bold")
+        print_table(console(), _bound_columns(counts))
+        console().print(
+            "\nBounds of a pool of pages and windows, of the bytes that requests use", style="bold"
+        )
+        print_table(console(), _window_bound_columns(counts))
     for note in notes:
         console().print(wrapped(note, width), style="dim")
 
@@ -168,20 +186,41 @@ def _capacity_columns(counts: ReferenceCounts) -> list[TextColumn]:
     ]
 
 
-def _gaps(counts: ReferenceCounts) -> list[str]:
-    """How far the two bounds are apart, where both were asked for."""
-    hits = {(row.eviction, row.capacity_tokens): row.hit_tokens for row in counts.capacities}
-    lines = []
-    for eviction, tokens in hits:
-        upper = hits.get(("pfoo", tokens))
-        if eviction == "belady" and upper is not None:
-            low = hits[eviction, tokens]
-            lines.append(
-                f"{tokens:,} tokens: the best policy hits {_percent(low, counts)} at least and "
-                f"{_percent(upper, counts)} at most, {_percent(upper - low, counts)} apart; for "
-                "blocks of one size it is the former."
-            )
-    return lines
+def _bound_columns(counts: ReferenceCounts) -> list[TextColumn]:
+    """The best eviction of blocks, at least and at most."""
+    from reports.text_table import TextColumn
+
+    rows = counts.bounds
+    lower = [_percent(row.lower_hit_tokens, counts) for row in rows]
+    upper = [_percent(row.upper_hit_tokens, counts) for row in rows]
+    gap = [_percent(row.gap_tokens, counts) for row in rows]
+    return [
+        TextColumn(heading="tokens", cells=[f"{row.capacity_tokens:,}" for row in rows]),
+        TextColumn(heading="farthest next use\n(the best there is)", cells=lower),
+        TextColumn(heading="at most\n(relaxed)", cells=upper),
+        TextColumn(heading="gap", cells=gap),
+    ]
+
+
+def _window_bound_columns(counts: ReferenceCounts) -> list[TextColumn]:
+    """The best eviction of pages and windows, at least and at most."""
+    from reports.text_table import TextColumn
+
+    rows = counts.window_bounds
+
+    def share(name: str) -> list[str]:
+        return [f"{100 * getattr(row, name) / max(1, row.used_bytes):.2f} %" for row in rows]
+
+    return [
+        TextColumn(heading="windows", cells=[row.policy for row in rows], left=True),
+        TextColumn(heading="tokens", cells=[f"{row.capacity_tokens:,}" for row in rows]),
+        TextColumn(
+            heading="room GB", cells=[f"{row.capacity_bytes / 1e9:,.2f}" for row in rows], rank=1
+        ),
+        TextColumn(heading="farthest next use\ntimes bytes", cells=share("lower_bytes")),
+        TextColumn(heading="at most\n(relaxed)", cells=share("upper_bytes")),
+        TextColumn(heading="gap", cells=share("gap_bytes")),
+    ]
 
 
 def _percent(tokens: int, counts: ReferenceCounts) -> str:

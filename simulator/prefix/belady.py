@@ -48,13 +48,13 @@ def know_future(prompts: Sequence[Runs]) -> KnownFuture:
     return KnownFuture(
         offsets,
         segments,
-        _next_use(offsets, segments),
+        next_uses(offsets, segments),
         [segment.count for segment in numbers],
         [segment.start for segment in numbers],
     )
 
 
-def _next_use(offsets: NDArray[np.int64], segments: NDArray[np.int64]) -> NDArray[np.int64]:
+def next_uses(offsets: NDArray[np.int64], segments: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each use of a segment the request of its next use, or NEVER."""
     request = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((request, segments))

@@ -24,9 +24,15 @@ class TraceRuns:
         self.trace = trace
         self.runs = list(run_lists(trace))
         self.children = children_of(trace)
+        self._replies: dict[int, list[tuple[int, int]] | None] = {}
 
     def with_reply(self, request: int) -> list[tuple[int, int]] | None:
         """Runs of a prompt and its reply, as the next prompt of the session has them, or None."""
+        if request not in self._replies:
+            self._replies[request] = self._with_reply(request)
+        return self._replies[request]
+
+    def _with_reply(self, request: int) -> list[tuple[int, int]] | None:
         end = int(self.trace.input_tokens[request] + self.trace.output_tokens[request])
         for child in self.children.get(request, ()):
             if goes_on(self.trace, self.runs, request, child):

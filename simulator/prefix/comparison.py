@@ -19,7 +19,9 @@ from simulator.cost.question import AskedStep, ask
 from simulator.cost.step_timer import StepTimer
 from simulator.engine.cache_layout import CacheLayout
 from simulator.engine.physical_layout import bind_layout
+from simulator.prefix.array_cache import cache_of
 from simulator.prefix.cached_bytes import CachedBytes, cached_bytes
+from simulator.prefix.cached_prompts import TraceRuns
 from simulator.prefix.eviction import parse_eviction
 from simulator.prefix.known_prefix import check_block_ids
 from simulator.prefix.prefill_clock import PrefillClock
@@ -167,13 +169,15 @@ def compare_policies(
     check_block_ids(trace)
     jobs = min(len(policies), os.cpu_count() or 1)
     if jobs == 1 or len(policies) * len(trace) < _WORTH_PROCESSES:
-        setup = restore_setup(deployment)
+        setup, prompts = restore_setup(deployment), TraceRuns(trace)
         return [
-            _replayed(trace, policy, deployment, setup, _shifted(advance, number * len(trace)))
+            _replayed(prompts, policy, deployment, setup, _shifted(advance, number * len(trace)))
             for number, policy in enumerate(policies)
         ]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        runs = [pool.submit(_replay_apart, trace, policy, deployment) for policy in policies]
+    with ProcessPoolExecutor(
+        jobs, get_context("spawn"), initializer=_set_up, initargs=(trace, deployment)
+    ) as pool:
+        runs = [pool.submit(_replay_apart, policy) for policy in policies]
         for number, run in enumerate(as_completed(runs), 1):
             run.result()  # the first fault ends the comparison
             if advance is not None:
@@ -184,22 +188,31 @@ def compare_policies(
 Setup = tuple[RestoreTimer, Callable[[WindowPolicy], CacheRules]]
 
 
-def _replay_apart(trace: Trace, policy: WindowPolicy, deployment: CacheDeployment) -> PolicyRow:
+# What the replays of one process share: read, priced and remembered once.
+_SHARED: list[tuple[TraceRuns, CacheDeployment, Setup]] = []
+
+
+def _set_up(trace: Trace, deployment: CacheDeployment) -> None:
+    _SHARED[:] = [(TraceRuns(trace), deployment, restore_setup(deployment))]
+
+
+def _replay_apart(policy: WindowPolicy) -> PolicyRow:
     """One policy in a process of its own."""
-    return _replayed(trace, policy, deployment, restore_setup(deployment), None)
+    [(runs, deployment, setup)] = _SHARED
+    return _replayed(runs, policy, deployment, setup, None)
 
 
 def _replayed(
-    trace: Trace,
+    runs: TraceRuns,
     policy: WindowPolicy,
     deployment: CacheDeployment,
     setup: Setup,
     advance: Callable[[int], None] | None,
 ) -> PolicyRow:
     timer, rules_of = setup
-    cache = TieredCache(deployment.tiers, rules_of(policy), trace.block_tokens)
+    cache = cache_of(deployment.tiers, rules_of(policy), runs.trace.block_tokens)
     replay = Replay(
-        trace,
+        runs.trace,
         cache,
         replace(timer, rows_with_pages=policy.everywhere),
         ReplayRules(
@@ -208,6 +221,7 @@ def _replayed(
             share_writes=deployment.share_writes,
             token_ns=_rounded(timer.token_ns),
         ),
+        runs,
     )
     return policy_row(replay.run(advance), deployment)
 

@@ -7,12 +7,13 @@ counted beside (`served`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.basis.errors import InputError, unknown_name
+from simulator.prefix.array_cache import cache_of
 from simulator.prefix.belady import belady_hits, know_future
 from simulator.prefix.block_pool import BLOCK_POLICIES, block_hits, parse_block_policy
 from simulator.prefix.bounds import pfoo_hits
@@ -29,10 +30,17 @@ from simulator.prefix.known_prefix import (
     run_lists,
 )
 from simulator.prefix.lru_distance import reuse_groups
+from simulator.prefix.pool_bounds import (
+    BlockBounds,
+    PoolBounds,
+    block_bounds,
+    pool_bounds,
+    pool_objects,
+)
 from simulator.prefix.prefix_index import PrefixIndex
 from simulator.prefix.segment_pool import SegmentPool
 from simulator.prefix.tier import unlimited_tier
-from simulator.prefix.tiered_cache import CacheRules, TieredCache
+from simulator.prefix.tiered_cache import CacheRules
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import StoredSpan
 from simulator.prefix.window_policy import WindowPolicy
@@ -84,7 +92,8 @@ class ReferenceCounts:
     """All counts of one trace; requests of a warm-up are in none.
 
     `order`: in which order and at which concurrency requests met the cache. `granule_tokens`: None
-    where hits may end at any token.
+    where hits may end at any token. `bounds`: of every capacity, whatever leaves first;
+    `window_bounds`: of pools that hold windows beside pages, by policy.
     """
 
     trace: str
@@ -99,6 +108,8 @@ class ReferenceCounts:
     known_blocks: int
     policies: tuple[PolicyCount, ...]
     capacities: tuple[CapacityCount, ...]
+    bounds: tuple[BlockBounds, ...] = ()
+    window_bounds: tuple[PoolBounds, ...] = ()
 
 
 def reference_counts(
@@ -111,12 +122,14 @@ def reference_counts(
     count_windows: bool = False,
     granule_tokens: int | None = None,
     quotas: dict[str, float] | None = None,
+    sizes: CachedBytes | None = None,
 ) -> ReferenceCounts:
     """Count hits of every policy at once, then of every eviction and capacity.
 
     `granule_tokens`: hits as of an engine that finds whole granules alone: served prompts, whose
     last token is computed, and pools of whole granules. `quotas`: parts of a pool by tenant,
-    counted beside the pool that all share.
+    counted beside the pool that all share. `sizes`: bounds of every capacity are counted too, of
+    pools of blocks and of those of pages and windows of these sizes.
 
     `count_windows`: count kept windows too, which takes longer than the hits. `advance` is called
     with the requests done, over all passes.
@@ -157,7 +170,47 @@ def reference_counts(
             for policy in policies
         ),
         capacities=tuple(counts),
+        bounds=tuple(
+            block_bounds(pooled, capacities_tokens) if sizes and capacities_tokens else ()
+        ),
+        window_bounds=tuple(
+            bound
+            for policy in policies
+            if sizes and capacities_tokens
+            for bound in _window_bounds(
+                trace, known, policy, geometry, granule_tokens, capacities_tokens, sizes
+            )
+        ),
     )
+
+
+def _window_bounds(
+    trace: Trace,
+    known: KnownPrefixes,
+    policy: WindowPolicy,
+    geometry: WindowGeometry,
+    granule_tokens: int | None,
+    capacities_tokens: Sequence[int],
+    sizes: CachedBytes,
+) -> list[PoolBounds]:
+    """Of a pool of pages and a policy's windows."""
+    hits, _ = _hits_of(trace, known, policy, geometry, granule_tokens)
+    windows = list(_left_windows(trace, known, policy, hits))
+    objects = pool_objects(trace, windows, hits, sizes, policy.everywhere)
+    return pool_bounds(policy.name, objects, capacities_tokens, sizes, trace.warm_up)
+
+
+def _hits_of(
+    trace: Trace,
+    known: KnownPrefixes,
+    policy: WindowPolicy,
+    geometry: WindowGeometry,
+    granule_tokens: int | None,
+) -> tuple[Ints, Ints]:
+    """`policy_hits`, or of whole granules."""
+    if granule_tokens is None:
+        return policy_hits(trace, known, policy, geometry)
+    return granule_hits(trace, policy, geometry, granule_tokens)
 
 
 def policy_hits(
@@ -187,10 +240,7 @@ def policy_count(
     granule_tokens: int | None = None,
 ) -> PolicyCount:
     """Sums of a policy's hits."""
-    if granule_tokens is None:
-        hits, replayed = policy_hits(trace, known, policy, geometry)
-    else:
-        hits, replayed = granule_hits(trace, policy, geometry, granule_tokens)
+    hits, replayed = _hits_of(trace, known, policy, geometry, granule_tokens)
     counted = slice(trace.warm_up, None)
     inputs, tokens = trace.input_tokens[counted], known.tokens[counted]
     return PolicyCount(
@@ -221,7 +271,7 @@ def granule_hits(
         policy=policy, geometry=geometry, sizes=sizes, write=find_write_policy("through")
     )
     prompts = CachedPrompts(
-        TraceRuns(trace), TieredCache([unlimited_tier()], rules, trace.block_tokens)
+        TraceRuns(trace), cache_of([unlimited_tier()], rules, trace.block_tokens)
     )
     hits = np.zeros(len(trace), dtype=np.int64)
     replayed = np.zeros(len(trace), dtype=np.int64)
@@ -246,10 +296,14 @@ def eviction_name(text: str) -> str:
 
 def _windows(trace: Trace, known: KnownPrefixes, policy: WindowPolicy, hits: Ints) -> int:
     """Windows that all requests leave behind, in whole trace blocks; none is kept twice."""
-    if policy.everywhere:
-        return 0
+    return sum(map(len, _left_windows(trace, known, policy, hits)))
+
+
+def _left_windows(
+    trace: Trace, known: KnownPrefixes, policy: WindowPolicy, hits: Ints
+) -> Iterator[list[int]]:
+    """Boundaries at which each request leaves a window."""
     block = trace.block_tokens
-    total = 0
     for hit, run, prompt in zip(
         hits.tolist(), known.tokens.tolist(), trace.input_tokens.tolist(), strict=True
     ):
@@ -260,8 +314,7 @@ def _windows(trace: Trace, known: KnownPrefixes, policy: WindowPolicy, hits: Int
         span = StoredSpan(
             resumed=resumed, known=run // block * block, resend=end, prompt=end, end=end
         )
-        total += len(policy.kept(span, policy.granule_tokens or 1))
-    return total
+        yield [] if policy.everywhere else policy.kept(span, policy.granule_tokens or 1)
 
 
 def capacity_counts(
@@ -352,7 +405,7 @@ def _held_by(trace: Trace, eviction: str, advance: Advance | None) -> tuple[str,
         return BELADY, lambda blocks: belady_hits(future, blocks)
     if eviction == PFOO:
         future = know_future(list(run_lists(trace)))
-        return PFOO, lambda blocks: (pfoo_hits(future, blocks), blocks)
+        return PFOO, lambda blocks: (pfoo_hits(future, blocks, trace.warm_up), blocks)
     make = parse_block_policy(eviction)
     if make is not None:
         return eviction, lambda blocks: block_hits(trace, make, blocks, advance)

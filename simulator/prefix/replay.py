@@ -105,7 +105,7 @@ class ReplayTotals:
 
 
 class Replay:
-    """One run; `run` may be called once.
+    """One run; `run` may be called once. `runs`: of the trace, where they are read already.
 
     Assumes: requests do not wait for each other, unless their loads share the link; writes take no
     time of a request, unless its loads wait for those of a tier; what is written can be read once
@@ -115,13 +115,18 @@ class Replay:
     """
 
     def __init__(
-        self, trace: Trace, cache: TieredCache, timer: RestoreTimer, rules: ReplayRules
+        self,
+        trace: Trace,
+        cache: TieredCache,
+        timer: RestoreTimer,
+        rules: ReplayRules,
+        runs: TraceRuns | None = None,
     ) -> None:
         self.trace = trace
         self.cache = cache
         self.timer = timer
         self.rules = rules
-        self.prompts = CachedPrompts(TraceRuns(trace), cache, timer, choose=rules.choose)
+        self.prompts = CachedPrompts(runs or TraceRuns(trace), cache, timer, choose=rules.choose)
         self._served: list[int] = []
         self._ttft = np.zeros(len(trace), dtype=np.int64)
         self._uncached = np.zeros(len(trace), dtype=np.int64)

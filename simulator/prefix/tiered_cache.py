@@ -252,14 +252,14 @@ class TieredCache:
         whole = self._store_pages(path, runs, now_s, hit)
         self._guard(whole)
         if self.rules.policy.by_tier:
-            span = self._span(path, prompt_tokens, end_tokens, hit)
+            span = self._span(path[-1].end, prompt_tokens, end_tokens, hit)
             for store, own in zip(self.stores, self._own, strict=True):
                 for token in own.kept(span, self.rules.granule_tokens):
                     for kind in self._kinds:
                         holder = self.index.holder_of(whole, token)
                         self._count_window(store, holder, token, now_s, kind)
         elif not self.rules.policy.everywhere:
-            span = self._span(path, prompt_tokens, end_tokens, hit)
+            span = self._span(path[-1].end, prompt_tokens, end_tokens, hit)
             for token in self.rules.policy.kept(span, self.rules.granule_tokens):
                 for kind in self._kinds:
                     self._store_window(self.index.holder_of(whole, token), token, now_s, kind)
@@ -429,7 +429,7 @@ class TieredCache:
                 f"written through; --write {self.rules.write.name} is for one policy of all tiers"
             )
 
-    def _span(self, path: list[Segment], prompt: int, end: int, hit: PrefixHit) -> StoredSpan:
+    def _span(self, blocks: int, prompt: int, end: int, hit: PrefixHit) -> StoredSpan:
         """Where windows can be left: what was computed exactly, in whole trace blocks.
 
         A prompt may end within a block. Its id is that of equal prompts alone, which find what is
@@ -441,7 +441,7 @@ class TieredCache:
             # Rows of a replay are exact from its boundary on, where a window may be kept again.
             resumed = known - hit.rounding_tokens - hit.drafted_tokens - 1
         block = self.block_tokens
-        covered = path[-1].end * block
+        covered = blocks * block
         whole = whole_granules(min(prompt, covered), block)
         # The reply is told by the ids of the next prompt, which has the whole blocks of this one.
         own = covered if end <= prompt else whole

@@ -135,6 +135,18 @@ class Boundary(WindowPart):
 
 
 @dataclass(frozen=True, slots=True)
+class PromptReplay(WindowPart):
+    """A window where an equal prompt resumes, which computes its last token at least."""
+
+    marks = ("prompt_end",)
+
+    def kept(self, span: StoredSpan, granule: int) -> Iterable[int]:
+        """The last whole granule before the last token."""
+        end = whole_granules(span.resend, granule)
+        return (end,) if end > span.resumed else ()
+
+
+@dataclass(frozen=True, slots=True)
 class Junction(WindowPart):
     """A window where a prompt left the known prefix, so that the next one that parts there hits."""
 

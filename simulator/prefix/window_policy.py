@@ -5,10 +5,11 @@ Parts joined by `+` are all kept; a hit uses the best of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator.basis.errors import InputError, unknown_name
+from simulator.prefix.engine_policies import ENGINE_POLICIES, Reader
 from simulator.prefix.window_geometry import ReplayWork, WindowGeometry
 from simulator.prefix.window_parts import (
     Boundary,
@@ -25,7 +26,6 @@ from simulator.prefix.window_parts import (
 
 # Compressed entries of 128 tokens are whole at multiples of 128: the finest boundary of a hit.
 FINEST_GRANULE_TOKENS = 128
-ENGINE_GRANULE_TOKENS = 256
 ENGINE = "engine"
 
 
@@ -105,9 +105,6 @@ class WindowPolicy:
         return next((work for work in offers if work is not None), None)
 
 
-Reader = Callable[[str | None], tuple[tuple[WindowPart, ...], int | None]]
-
-
 def _periodic(value: str | None) -> tuple[tuple[WindowPart, ...], None]:
     return (Periodic(tokens_value("periodic", value, 1)),), None
 
@@ -126,34 +123,6 @@ def _zero(value: str | None) -> tuple[tuple[WindowPart, ...], None]:
     return (Zero(trimmed=value == "trimmed"),), None
 
 
-def _sglang(value: str | None) -> tuple[tuple[WindowPart, ...], int]:
-    """Rows outside the window are tombstoned; a hit past the last live window puts one there.
-
-    Source: sgl-project/sglang 0.5.23 `srt/mem_cache/unified_cache/components/swa.py`.
-    """
-    no_value(Boundary, "sglang", value)
-    return (Boundary(), Junction()), ENGINE_GRANULE_TOKENS
-
-
-def _vllm(value: str | None) -> tuple[tuple[WindowPart, ...], int]:
-    """vLLM 0.33 `prefix_cache_retention_interval`: none is dense, 0 keeps ends and junctions.
-
-    Source: vllm-project/vllm 0.33.0 `v1/core/single_type_kv_cache_manager.py`.
-    """
-    granule = ENGINE_GRANULE_TOKENS
-    if value == "none":
-        return (Periodic(granule, clips=False),), granule
-    if value == "0":
-        return (Boundary(), Junction()), granule
-    interval = tokens_value("vllm", value, granule)
-    if interval % granule:
-        raise InputError(
-            f"window policy 'vllm:{value}': the retention interval is 'none', 0 or a multiple of "
-            f"{granule}; nearest is {max(1, round(interval / granule)) * granule}"
-        )
-    return (Periodic(interval, clips=False),), granule
-
-
 WINDOW_POLICIES: dict[str, Reader] = {
     "full": _plain(Full, "full"),
     "periodic": _periodic,
@@ -161,13 +130,13 @@ WINDOW_POLICIES: dict[str, Reader] = {
     "junction": _plain(Junction, "junction"),
     "zero": _zero,
     "bounded": _bounded,
-    "sglang": _sglang,
-    "vllm": _vllm,
+    **{name: engine.read for name, engine in ENGINE_POLICIES.items()},
 }
 FORMS = (
     "full, periodic:TOKENS, boundary, junction, zero, zero:trimmed, bounded:TOKENS, sglang, "
-    "vllm:none, vllm:0, vllm:TOKENS, engine (its own), a sum such as periodic:4096+boundary, "
-    "or one a tier such as hbm=full/dram=boundary"
+    "vllm:none, vllm:0, vllm:TOKENS, lmcache, hicache, hicache:tail, mooncake, mooncake:none, "
+    "mooncake:TOKENS, engine (its own), a sum such as periodic:4096+boundary, or one a tier such "
+    "as hbm=full/dram=boundary"
 )
 
 
@@ -240,3 +209,14 @@ def _by_tier(text: str, engine: str | None) -> WindowPolicy:
     return WindowPolicy(
         name, tuple(parts), None if max(granules) == 1 else max(granules), tuple(own.items())
     )
+
+
+def engine_rules(policies: Sequence[WindowPolicy]) -> list[str]:
+    """A sentence for every engine that is named: its rule and its source."""
+    single = [one for policy in policies for _, one in policy.by_tier or (("", policy),)]
+    words = (word.partition(":")[0] for policy in single for word in policy.name.split("+"))
+    return [
+        f"policy {name}: {ENGINE_POLICIES[name].rule}"
+        for name in dict.fromkeys(words)
+        if name in ENGINE_POLICIES
+    ]

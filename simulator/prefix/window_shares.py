@@ -136,6 +136,8 @@ def ranking_text(rows: Sequence[SharedRow]) -> str:
     if len(set(firsts.values())) > 1:
         listed = ", ".join(f"{policy} at {share}" for share, policy in firsts.items())
         return f"{text}. The division of the room decides who is first: {listed}."
+    if all(run.ttft_mean_s == row.rows[0].ttft_mean_s for row in rows for run in row.rows):
+        return f"{text}. No share changes a first token: the room is never short for this trace."
     return f"{text}. The same policy is first at every share."
 
 

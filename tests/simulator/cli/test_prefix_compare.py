@@ -97,6 +97,13 @@ def test_figures_by_hand(capsys, trace, tmp_path):
         (row["eviction"], row["capacity_blocks"], row["hit_blocks"]) for row in data["capacities"]
     ]
     assert pools == [("lru", 1, 3), ("lru", 19, 6), ("belady", 1, 3), ("belady", 19, 6)]
+    # One block of room: three of the six that are asked again lie one request apart.
+    bounds = [(row["lower_hit_tokens"], row["upper_hit_tokens"]) for row in data["bounds"]]
+    assert bounds == [(1_536, 1_536), (3_036, 3_036)]
+    assert "Bounds of that pool, whatever leaves first" in out
+    for row in data["window_bounds"]:
+        assert row["gap_bytes"] == row["upper_bytes"] - row["lower_bytes"] >= 0
+    assert len(data["window_bounds"]) == 4 * 2
     assert [row["exact"] for row in data["policies"]] == [True, True, True, False]
     assert any("approximate" in line for line in data["assumptions"])
     assert any("up to 511 tokens" in note for note in data["notes"])
@@ -365,6 +372,68 @@ def test_policies_at_their_best_share(capsys, trace, tmp_path):
     assert "as the tiers say: hbm 0.3, dram 0.3, nvme 0.5, remote 0.5" in text
     code, _, error = run(capsys, *asked, "--reference", "--window-shares", "nonsense")
     assert (code, "window share 'nonsense'" in error) == (2, True)
+
+
+RANKED = ("boundary", "periodic:4096", "junction+boundary", "zero")
+
+
+def small_tiers(folder, gigabytes):
+    """Device memory and a tier below it, of a size each."""
+    path = folder / "tiers.yaml"
+    device, lower = (f"{{value: {size}, unit: GB, kind: guessed, note: t}}" for size in gigabytes)
+    rate = "{value: 60, unit: GB/s, kind: guessed, note: t}"
+    path.write_text(
+        f"tiers:\n  - {{name: hbm, capacity: {device}}}\n"
+        f"  - {{name: dram, capacity: {lower}, read: {rate}, write: {rate}, "
+        "latency: {value: 10, unit: us, kind: guessed, note: t}}\n"
+    )
+    return path
+
+
+def agents(path, sessions, turns):
+    """Sessions that take turns, each going on from 8,192 shared tokens by 2,048 a turn."""
+    lines = []
+    for turn in range(turns):
+        for session in range(sessions):
+            own = range(1_000 * (session + 1), 1_000 * (session + 1) + 4 * (turn + 1))
+            row = {
+                "timestamp": 60_000 * (turn * sessions + session), "output_length": 5,
+                "input_length": 512 * (16 + len(own)), "hash_ids": [*range(16), *own],
+            }  # fmt: skip
+            lines.append(json.dumps(row))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_ranking_of_four_policies_by_room(capsys, tmp_path):
+    """Shared room, three fixed shares and the best: table, sentence and JSON say the same."""
+    trace, out = agents(tmp_path / "agents.jsonl", 8, 6), tmp_path / "out.json"
+    asked = ["--trace", trace, "--policies", ",".join(RANKED), "--json", out]
+    asked += ["--window-shares", "shared,0.1,0.3,0.6,best"]
+    code, text, _ = run(capsys, *asked, "--tiers", small_tiers(tmp_path, (0.1, 0.05)))
+    assert code == 0
+    data = json.loads(out.read_text())["window_shares"]
+    curves = {
+        one["policy"]: {point["share"]: point["ttft_mean_s"] for point in one["curve"]}
+        for one in data["policies"]
+    }
+    assert list(next(iter(curves.values())))[:4] == ["shared", "0.1", "0.3", "0.6"]
+    best = {policy: min(curve.values()) for policy, curve in curves.items()}
+    for one in data["policies"]:
+        assert curves[one["policy"]][one["best_share"]] == best[one["policy"]]
+        assert all(f"{mean:.3f}" in text for mean in curves[one["policy"]].values())
+    # Pages alone do not divide the room, windows do.
+    assert len(set(curves["zero"].values())) == 1 < len(set(curves["periodic:4096"].values()))
+    order = sorted(RANKED, key=best.get)
+    assert f"in order: {', '.join(order)}" in data["ranking"]
+    assert data["ranking"] in text
+    firsts = {share: min(RANKED, key=lambda p: curves[p][share]) for share in curves["zero"]}
+    assert len(set(firsts.values())) > 1
+    listed = ", ".join(f"{policy} at {share}" for share, policy in firsts.items())
+    assert data["ranking"].endswith(f"The division of the room decides who is first: {listed}.")
+    code, text, _ = run(capsys, *asked, "--tiers", small_tiers(tmp_path, (500, 500)))
+    assert code == 0
+    assert "No share changes a first token: the room is never short for this trace." in text
 
 
 def test_the_first_line_says_order_and_concurrency(capsys, trace):

@@ -7,9 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.basis.errors import InputError
+from simulator.prefix.engine_policies import ENGINE_POLICIES
+from simulator.prefix.reference import granule_hits
 from simulator.prefix.window_geometry import WindowGeometry
 from simulator.prefix.window_parts import Boundary, Periodic, StoredSpan, WindowPart
-from simulator.prefix.window_policy import parse_window_policies, parse_window_policy
+from simulator.prefix.window_policy import (
+    engine_rules,
+    parse_window_policies,
+    parse_window_policy,
+)
+from tests.oracles.engine_windows import served_hits
+from tests.simulator.prefix.made_traces import prompts, trace_of
 from workloads.deepseek_v4.config import find_model
 
 FLASH, PRO = WindowGeometry(128, 43), WindowGeometry(128, 61)
@@ -146,3 +154,49 @@ def test_lists():
     assert [p.name for p in parse_window_policies("full, zero,full")] == ["full", "zero"]
     with pytest.raises(InputError, match="no window policy given"):
         parse_window_policies(" , ")
+
+
+def test_stores_keep_what_their_masks_say():
+    span = StoredSpan(resumed=512, known=1_400, resend=2_047, prompt=2_048, end=2_600)
+    kept = {
+        "lmcache": [768, 1_024, 1_280, 1_536, 1_792, 2_048, 2_304, 2_560],
+        "hicache": [],
+        "hicache:tail": [1_280, 1_792, 2_048, 2_560],
+        "mooncake": [1_792],
+        "mooncake:1024": [1_024, 1_792, 2_048],
+        "mooncake:none": [768, 1_024, 1_280, 1_536, 1_792, 2_048, 2_304, 2_560],
+    }
+    for name, expected in kept.items():
+        policy = parse_window_policy(name)
+        assert (policy.kept(span, 256), policy.granule_tokens) == (expected, 256)
+    assert parse_window_policy("hicache").everywhere
+    assert parse_window_policy("mooncake:0").parts == parse_window_policy("mooncake").parts
+
+
+@given(prompts(max_requests=10), st.sampled_from([128, 256]))
+def test_stores_hit_as_an_independent_count_does(asked, block_tokens):
+    trace = trace_of(asked, block_tokens)
+    for name in ("lmcache", "hicache", "mooncake", "mooncake:none", "mooncake:512"):
+        hits, _ = granule_hits(trace, parse_window_policy(name), FLASH, 256)
+        assert hits.tolist() == served_hits(name, asked, block_tokens)
+
+
+def test_every_engine_names_its_rule_and_its_source():
+    policies = parse_window_policies("hbm=sglang/mooncake=hicache;lmcache+zero,boundary,sglang")
+    named = [line.split()[1] for line in engine_rules(policies)]
+    assert named == ["sglang:", "hicache:", "lmcache:"]
+    assert all("source: " in engine.rule for engine in ENGINE_POLICIES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("hicache:head", "write 'hicache' or 'hicache:tail'"),
+        ("lmcache:256", "lmcache takes no value"),
+        ("mooncake:300", "nearest is 256"),
+        ("moncake", "did you mean 'mooncake'"),
+    ],
+)
+def test_stores_refuse_what_they_do_not_take(name, says):
+    with pytest.raises(InputError, match=says):
+        parse_window_policy(name)

@@ -41,6 +41,8 @@ def test_the_division_is_named_where_it_decides():
     assert "in order: a, b, c; within that interval: b" in text
     assert text.endswith("decides who is first: a at shared, b at 0.3.")
     assert ranking_text([rows[0], rows[2]]).endswith("The same policy is first at every share.")
+    roomy = [row("a", 1.0, 1.0), row("b", 2.0, 2.0)]
+    assert ranking_text(roomy).endswith("the room is never short for this trace.")
 
 
 def test_the_interval_is_over_sessions():
