@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, partial, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +177,8 @@ def tokens_option(name: str, text: str, default: str = "", **more: Any) -> Any:
     return typer.Option(
         name,
         metavar="TOKENS",
-        parser=partial(read_tokens, what=name),
+        # Older parsers ask for the name of what reads a value.
+        parser=update_wrapper(partial(read_tokens, what=name), read_tokens),
         help=f"{text} {SIZES}{f' [default: {default}]' if default else ''}.",
         **more,
     )

@@ -1,0 +1,1 @@
+"""Versions of packages that the tests were run with."""
