@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from reports.breakdown import StepBreakdown
@@ -16,7 +15,7 @@ from reports.step_report import step_figures
 from reports.svg import standalone
 from reports.tables import kernel_table, operation_table, write_csv, write_parquet
 from reports.timeline import write_timeline
-from simulator.basis.atomic import write_text
+from simulator.basis.atomic import folder_beside, write_text
 from simulator.basis.errors import InputError
 from simulator.cost.result import ProofLine, StepResult
 
@@ -57,7 +56,7 @@ def write_report(
     names = [_file_name(title) for title, _ in steps]
     assert len(set(names)) == len(names), f"titles of steps give equal file names: {names}"
     # Written apart and then moved, so that the folder never holds half of a report.
-    with TemporaryDirectory(prefix=".report-", dir=folder) as apart:
+    with folder_beside(folder, "report") as apart:
         files: dict[str, Path] = {}
         for name, (title, result) in zip(names, steps, strict=True):
             files |= _write_step(Path(apart), name, title, result)

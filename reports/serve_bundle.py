@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil, floor, log10
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from reports.serve_text import alarms, law_sentence, serve_sentence, serve_table
 from reports.served import Served
 from reports.step_json import write_json
 from reports.table import write_parquet
+from simulator.basis.atomic import folder_beside
 from simulator.basis.errors import InputError
 from simulator.engine.profile import find_profile
 from simulator.serve.token_gaps import token_gaps
@@ -358,7 +358,7 @@ def write_serve_report(directory: Path | str, served: Served, command: str = "")
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".serve-", dir=folder) as apart:
+        with folder_beside(folder, "serve") as apart:
             files = {label: Path(apart) / name for label, name in NAMES.items()}
             requests, steps, summary = files.values()
             write_parquet(requests, request_table(served))

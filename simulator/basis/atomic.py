@@ -9,10 +9,12 @@ import glob
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from simulator.basis.errors import InputError
@@ -85,6 +87,17 @@ def remove_abandoned(folder: Path, name: str | None = None) -> int:
             path.unlink(missing_ok=True)
             removed += 1
     return removed
+
+
+@contextmanager
+def folder_beside(folder: Path, name: str) -> Iterator[Path]:
+    """A folder for files that are to be renamed into `folder`; those of killed runs go first."""
+    for path in list(folder.glob(f".{glob.escape(name)}-*-*")):
+        process = path.name.split("-")[-2]
+        if path.is_dir() and process.isdecimal() and not _alive(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+    with TemporaryDirectory(prefix=f".{name}-{os.getpid()}-", dir=folder) as apart:
+        yield Path(apart)
 
 
 def _alive(process: int) -> bool:

@@ -6,17 +6,10 @@ Imports nothing of the product before the interrupt has its handler. One that Py
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
 
-if TYPE_CHECKING:
-    from sys import UnraisableHookArgs
-
-INTERRUPTED = "interrupted; nothing partial was written"
-CODE = 130
+from simulator.cli.interrupts import hear, stop, swallowed
 
 
 def main() -> int:
@@ -25,46 +18,18 @@ def main() -> int:
         from simulator.cli.main import main as command
 
         return command()  # one that was started with interrupts ignored keeps ignoring them
-    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGINT, stop)
     from simulator.cli.main import main as command
 
-    sys.unraisablehook = _swallowed
+    sys.unraisablehook = swallowed
     try:
-        signal.signal(signal.SIGINT, _hear)
+        signal.signal(signal.SIGINT, hear)
         return command()
     except KeyboardInterrupt:
-        _stop()
+        stop()
     finally:
         # What is done is said: an interrupt while the interpreter ends changes nothing.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def was_interrupted() -> bool:
-    """Whether an interrupt came, whatever a library made of it."""
-    return _came
-
-
-_came = False
-
-
-def _hear(number: int, frame: FrameType | None) -> None:
-    """As Python's own handler, and noted."""
-    global _came
-    _came = True
-    raise KeyboardInterrupt
-
-
-def _swallowed(unraisable: UnraisableHookArgs) -> None:
-    """An interrupt that Python would print and go on from."""
-    if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        _stop()
-    sys.__unraisablehook__(unraisable)
-
-
-def _stop(number: int = 0, frame: FrameType | None = None) -> NoReturn:
-    """Say that the run was interrupted and end it, whatever runs."""
-    os.write(2, f"error: {INTERRUPTED}\n".encode())
-    os._exit(CODE)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ from simulator.cli import (
     whatif,
 )
 from simulator.cli.constants_option import with_constants
-from simulator.cli.entry import INTERRUPTED, was_interrupted
 from simulator.cli.help import GroupedCommands, with_panels
+from simulator.cli.interrupts import INTERRUPTED, was_interrupted
 from simulator.cli.options import to_standard_output
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
