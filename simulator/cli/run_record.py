@@ -56,6 +56,9 @@ def question_of(command: Callable[..., Any], given: Mapping[str, Any]) -> str:
     """SHA-256 of what decides a run's results: command, options, contents of files, version."""
     out = given.get("out")
     asked = {name: value for name, value in given.items() if name not in _NOT_ASKED}
+    # Fields of a grid may stand before or after its option.
+    if "more" in asked:
+        asked["grid"] = [*(asked.get("grid") or ()), *(asked.pop("more") or ())]
     files = {word: hash_of(path) for word, path in _inputs(asked, out or Path("-"))}
     # A file of the same content under another name asks the same.
     options = {
@@ -71,6 +74,8 @@ def question_of(command: Callable[..., Any], given: Mapping[str, Any]) -> str:
 def require_writable(out: Path) -> None:
     """Refuse, before the work, a folder that cannot be made or written. Raises InputError."""
     there = out.absolute()
+    if there.is_file():
+        return  # what is there already is the command's to refuse
     while not there.exists() and there != there.parent:
         there = there.parent
     reason = None

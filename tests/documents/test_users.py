@@ -68,6 +68,7 @@ def own_log(path: Path, requests: int) -> None:
     path.write_text("when,prompt,answer\n" + "".join(rows))
 
 
+@pytest.mark.skipif(not WHOLE, reason="takes long: a part of make test-all")
 def test_a_planner_finds_the_cheapest_plan_and_what_a_fleet_carries(user: User) -> None:
     most = 16 if WHOLE else 4
     own_log(Path("mine.csv"), 400 if WHOLE else 200)

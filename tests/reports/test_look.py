@@ -240,7 +240,10 @@ def looked_at(tab: Browser, page: Path, name: str) -> int:
 
 
 # Pages that take long to make are looked at where everything is.
-LONG = ("steps", "indexer", "fleet", "plan", "prefix", "validation", "sweep", "claims")
+LONG = (
+    *("steps", "indexer", "fleet", "plan", "prefix", "validation", "sweep", "claims", "explain"),
+    *("compare", "compare-runs"),
+)
 SHORT = [name for name in PAGES if name not in LONG]
 
 

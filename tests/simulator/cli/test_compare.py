@@ -76,6 +76,7 @@ def test_what_cannot_be_costed_is_said_and_left_out(capsys: pytest.CaptureFixtur
     assert "not compared: h200 fp8: v4-pro on 8 x h200" in out
 
 
+@pytest.mark.skipif(not WHOLE, reason="takes long: a part of make test-all")
 def test_explain_takes_a_run_or_its_options(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
+from tests.sampling import WHOLE
 from tests.simulator.prefix.new_policy import add_powers_of_two
 
 ROWS = [
@@ -405,6 +406,7 @@ def agents(path, sessions, turns):
     return path
 
 
+@pytest.mark.skipif(not WHOLE, reason="takes long: a part of make test-all")
 def test_the_ranking_of_four_policies_by_room(capsys, tmp_path):
     """Shared room, three fixed shares and the best: table, sentence and JSON say the same."""
     trace, out = agents(tmp_path / "agents.jsonl", 8, 6), tmp_path / "out.json"

@@ -52,7 +52,7 @@ def test_equal_scenarios_have_one_hash_whatever_the_grid_says(tmp_path):
         (["model=v4-flas"], "did you mean 'v4-flash'?"),
         (["engine=vllm-0.3"], "did you mean 'vllm-0.33'?"),
         (["name.first=a"], "'name' is tiny in"),
-        (["speculation.draft_tokens=1"], "speculation.draft_tokens=1: missing key"),
+        (["speculation.draft_tokens=1"], "say the same thing: give one of them"),
         (["traffic.made.rate_per_s=2.0,3.0"], "either rate_per_s (open loop) or concurrency"),
     ],
 )

@@ -127,8 +127,8 @@ def test_interruption_keeps_what_has_finished(tmp_path):
 
 
 def test_interruption_clears_what_killed_processes_left(tmp_path):
-    running = tmp_path / "parts" / f".a.parquet.{os.getpid()}-00.tmp"
-    ended = tmp_path / "parts" / f".a.parquet.{2**22 + 1}-00.tmp"
+    running = tmp_path / "parts" / f".a.parquet.{os.getpid()}-00000000.tmp"
+    ended = tmp_path / "parts" / f".a.parquet.{2**22 + 1}-00000000.tmp"
 
     def stopped(tasks):
         running.touch()
