@@ -74,8 +74,8 @@ def question_of(command: Callable[..., Any], given: Mapping[str, Any]) -> str:
 def require_writable(out: Path) -> None:
     """Refuse, before the work, a folder that cannot be made or written. Raises InputError."""
     there = out.absolute()
-    if there.is_file():
-        return  # what is there already is the command's to refuse
+    if there.suffix and there.is_file():
+        return  # a file, which the command that writes it refuses to replace
     while not there.exists() and there != there.parent:
         there = there.parent
     reason = None
